@@ -1,0 +1,29 @@
+//! Real servers for RillKit's tests, and a proxy that breaks the way to them.
+//!
+//! - [`Server`] starts a Redis or Valkey on a free loopback port and ends it when dropped. Which one is
+//!   said by `RILLKIT_TEST_SERVER`, so that the same tests run on each [`Flavour`].
+//! - [`Server::command`] and [`Client`] ask the server itself, without RillKit and without a Redis
+//!   library, so that a test asserts on what the server holds.
+//! - [`Proxy`] stands between a worker and its server and refuses, cuts, stalls, delays, or loses the reply
+//!   of a command that the server has carried out.
+//! - [`wait_until`] awaits a condition where a test would otherwise sleep.
+//!
+//! Nothing here is skipped when something is missing: it panics and names the cure.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod flavour;
+mod orphan;
+mod port;
+mod proxy;
+mod reply;
+mod server;
+mod wait;
+
+pub use client::Client;
+pub use flavour::Flavour;
+pub use proxy::Proxy;
+pub use reply::Reply;
+pub use server::Server;
+pub use wait::wait_until;

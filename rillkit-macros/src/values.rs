@@ -1,0 +1,377 @@
+//! What the value of a key may be. Literals are checked here; any other expression is passed on,
+//! and the compiler checks its type and, in the setters of the registration entry, its range.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprLit, ExprUnary, Lit, UnOp};
+
+use crate::words;
+
+/// What a key expects.
+pub(crate) enum Kind {
+    Stream,
+    Name,
+    Retries,
+    Milliseconds { least: u64 },
+    Number { least: f64, most: f64 },
+    Policy,
+    Count,
+    Start,
+    CratePath,
+}
+
+/// The names of the policies, and of their variants.
+const POLICIES: [(&str, &str); 4] = [
+    ("nack_on_error", "NackOnError"),
+    ("ack_always", "AckAlways"),
+    ("ack_first", "AckFirst"),
+    ("manual", "Manual"),
+];
+
+/// A value that can be expanded.
+pub(crate) struct Value {
+    pub(crate) tokens: TokenStream,
+    /// What a string literal says.
+    pub(crate) text: Option<String>,
+    /// What an integer literal says.
+    pub(crate) integer: Option<u64>,
+    /// The setter to call in place of the key's own.
+    pub(crate) setter: Option<&'static str>,
+}
+
+impl Value {
+    fn new(tokens: TokenStream) -> Self {
+        Self {
+            tokens,
+            text: None,
+            integer: None,
+            setter: None,
+        }
+    }
+}
+
+impl Kind {
+    /// In words: "`group` expects ..".
+    pub(crate) fn expects(&self) -> &'static str {
+        match self {
+            Self::Stream => "a name in quotes or a `Stream<T>` constant",
+            Self::Name => "a name in quotes or a `&'static str` constant",
+            Self::Retries => "an integer, or `None` to retry for ever",
+            Self::Milliseconds { .. } => "an integer in milliseconds",
+            Self::Number { .. } => "a number",
+            Self::Policy => "`nack_on_error`, `ack_always`, `ack_first` or `manual`",
+            Self::Count => "an integer",
+            Self::Start => {
+                "`\"0\"` (from the beginning), `\"$\"` (new ones alone) or an entry id in quotes"
+            }
+            Self::CratePath => "the path of the crate `rillkit`",
+        }
+    }
+
+    /// What could stand behind the `=`.
+    pub(crate) fn example(&self) -> &'static str {
+        match self {
+            Self::Stream | Self::Name => "\"..\"",
+            Self::Retries => "3",
+            Self::Milliseconds { .. } => "60_000",
+            Self::Number { .. } => "1.0",
+            Self::Policy => "nack_on_error",
+            Self::Count => "1",
+            Self::Start => "\"0\"",
+            Self::CratePath => "::rillkit",
+        }
+    }
+
+    pub(crate) fn check(&self, key: &str, expr: Expr) -> syn::Result<Value> {
+        let expr = plain(expr);
+        match self {
+            Self::Policy => policy(&expr),
+            Self::CratePath => self.crate_path(key, &expr),
+            Self::Retries if is_path_to(&expr, "None") => Ok(Value {
+                setter: Some("retry_for_ever"),
+                ..Value::new(TokenStream::new())
+            }),
+            Self::Retries if matches!(&expr, Expr::Call(call) if is_path_to(&call.func, "Some")) => {
+                Err(at(
+                    &expr,
+                    format!(
+                        "`{key}` expects {}; write the number without `Some`",
+                        self.expects()
+                    ),
+                ))
+            }
+            _ => match expr {
+                Expr::Lit(ExprLit { lit, .. }) => self.literal(key, &lit),
+                Expr::Unary(ExprUnary {
+                    op: UnOp::Neg(_),
+                    expr: operand,
+                    ..
+                }) if is_literal(&operand) => Err(self.negative(key, &operand)),
+                other => Ok(Value::new(other.into_token_stream())),
+            },
+        }
+    }
+
+    fn literal(&self, key: &str, lit: &Lit) -> syn::Result<Value> {
+        match (self, lit) {
+            (Self::Stream | Self::Name, Lit::Str(text)) => name(key, text),
+            (Self::Start, Lit::Str(text)) => self.start(key, text),
+            (Self::Retries | Self::Count | Self::Milliseconds { .. }, Lit::Int(integer)) => {
+                self.integer(key, integer)
+            }
+            (Self::Number { .. }, Lit::Int(integer)) => {
+                self.number(key, lit, integer.base10_parse()?)
+            }
+            (Self::Number { .. }, Lit::Float(float)) => {
+                self.number(key, lit, float.base10_parse()?)
+            }
+            _ => Err(self.wrong_kind(key, lit)),
+        }
+    }
+
+    fn integer(&self, key: &str, lit: &syn::LitInt) -> syn::Result<Value> {
+        let (least, most) = match self {
+            Self::Milliseconds { least } => (*least, u64::MAX),
+            Self::Count => (1, u64::from(u32::MAX)),
+            _ => (0, u64::from(u32::MAX)),
+        };
+        let integer = match lit.base10_parse() {
+            Ok(integer) if integer >= least && integer <= most => integer,
+            Ok(integer) if integer < least => {
+                let unit = if matches!(self, Self::Milliseconds { .. }) {
+                    " milliseconds"
+                } else {
+                    ""
+                };
+                return Err(at(
+                    lit,
+                    format!("`{key}` must be at least {least}{unit}, got {integer}"),
+                ));
+            }
+            _ => {
+                return Err(at(
+                    lit,
+                    format!(
+                        "`{key}` must be at most {most}, got {}",
+                        lit.base10_digits()
+                    ),
+                ));
+            }
+        };
+        // The type is the setter's, whatever suffix was written.
+        let mut plain = Literal::u64_unsuffixed(integer);
+        plain.set_span(lit.span());
+        Ok(Value {
+            integer: Some(integer),
+            ..Value::new(plain.into_token_stream())
+        })
+    }
+
+    fn number(&self, key: &str, lit: &Lit, number: f64) -> syn::Result<Value> {
+        let Self::Number { least, most } = *self else {
+            return Err(self.wrong_kind(key, lit));
+        };
+        if number < least || number > most {
+            let range = if most == f64::MAX {
+                format!("at least {least:.1}")
+            } else {
+                format!("from {least:.1} to {most:.1}")
+            };
+            return Err(at(lit, format!("`{key}` must be {range}, got {number}")));
+        }
+        let mut plain = Literal::f64_unsuffixed(number);
+        plain.set_span(lit.span());
+        Ok(Value::new(plain.into_token_stream()))
+    }
+
+    fn negative(&self, key: &str, operand: &Expr) -> syn::Error {
+        let number = operand.to_token_stream();
+        match self {
+            Self::Retries => at(
+                operand,
+                format!(
+                    "`{key}` must not be negative, got -{number}; write 0 to run once, `None` to retry for ever"
+                ),
+            ),
+            Self::Milliseconds { .. } | Self::Number { .. } | Self::Count => at(
+                operand,
+                format!("`{key}` must not be negative, got -{number}"),
+            ),
+            _ => at(
+                operand,
+                format!("`{key}` expects {}, got a negative number", self.expects()),
+            ),
+        }
+    }
+
+    fn wrong_kind(&self, key: &str, lit: &Lit) -> syn::Error {
+        let got = match lit {
+            Lit::Str(_) => "a string",
+            Lit::ByteStr(_) | Lit::CStr(_) => "a byte string",
+            Lit::Char(_) | Lit::Byte(_) => "a character",
+            Lit::Int(_) => "an integer",
+            Lit::Float(_) => "a number with a point",
+            Lit::Bool(_) => "a boolean",
+            _ => "another literal",
+        };
+        at(
+            lit,
+            format!(
+                "`{key}` expects {}, got {got}; write `{key} = {}`",
+                self.expects(),
+                self.mended(lit)
+            ),
+        )
+    }
+
+    /// What was written, as it should have been written.
+    fn mended(&self, lit: &Lit) -> String {
+        let text = match lit {
+            Lit::Str(text) => text.value(),
+            Lit::Char(c) => c.value().to_string(),
+            Lit::Int(integer) => integer.base10_digits().to_owned(),
+            _ => String::new(),
+        };
+        let numeric = !matches!(self, Self::Stream | Self::Name | Self::Start);
+        match (numeric, text.is_empty()) {
+            (false, false) => format!("\"{}\"", text.escape_debug()),
+            (true, false) if text.parse::<u64>().is_ok() => text,
+            (true, false) if text == "None" && matches!(self, Self::Retries) => text,
+            _ => self.example().to_owned(),
+        }
+    }
+
+    fn start(&self, key: &str, text: &syn::LitStr) -> syn::Result<Value> {
+        let value = text.value();
+        let id = value.split_once('-').unwrap_or((&value, "0"));
+        if value == "$" || (is_decimal(id.0) && is_decimal(id.1)) {
+            return Ok(Value {
+                text: Some(value),
+                ..Value::new(text.to_token_stream())
+            });
+        }
+        Err(at(
+            text,
+            format!(
+                "`{key}` expects {}, such as `\"1700000000000-0\"`, got \"{}\"",
+                self.expects(),
+                value.escape_debug()
+            ),
+        ))
+    }
+
+    fn crate_path(&self, key: &str, expr: &Expr) -> syn::Result<Value> {
+        match expr {
+            Expr::Path(path) if path.qself.is_none() => Ok(Value::new(path.to_token_stream())),
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                ..
+            }) => Err(at(
+                text,
+                format!(
+                    "`{key}` expects {}; drop the quotes: `{key} = {}`",
+                    self.expects(),
+                    text.value().escape_debug()
+                ),
+            )),
+            other => Err(at(
+                other,
+                format!(
+                    "`{key}` expects {}; write `{key} = {}`",
+                    self.expects(),
+                    self.example()
+                ),
+            )),
+        }
+    }
+}
+
+fn name(key: &str, text: &syn::LitStr) -> syn::Result<Value> {
+    let value = text.value();
+    if value.is_empty() {
+        return Err(at(text, format!("`{key}` is empty; give it a name")));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(at(
+            text,
+            format!(
+                "`{key}` holds a control character: \"{}\"; remove it",
+                value.escape_debug()
+            ),
+        ));
+    }
+    Ok(Value {
+        text: Some(value),
+        ..Value::new(text.to_token_stream())
+    })
+}
+
+fn policy(expr: &Expr) -> syn::Result<Value> {
+    let (written, quoted) = match expr {
+        Expr::Path(path) => (
+            path.path.segments.last().map(|last| last.ident.to_string()),
+            false,
+        ),
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => (Some(text.value()), true),
+        _ => (None, false),
+    };
+    let written = written.unwrap_or_default();
+    let known = POLICIES.iter().find(|(name, _)| *name == written);
+    if let (Some((name, variant)), Expr::Path(path)) = (known, expr)
+        && path.path.is_ident(name)
+    {
+        let variant = Ident::new(variant, Span::call_site().located_at(expr.span()));
+        return Ok(Value::new(
+            quote_spanned!(expr.span()=> __rillkit::AckPolicy::#variant),
+        ));
+    }
+    let cure = match (
+        known,
+        words::nearest(&written, POLICIES.iter().map(|(name, _)| *name)),
+    ) {
+        (Some((name, _)), _) if quoted => {
+            format!("`ack_policy` takes a word; drop the quotes: `ack_policy = {name}`")
+        }
+        (_, Some(meant)) => format!(
+            "unknown policy `{}`; did you mean `{meant}`?",
+            quote!(#expr)
+        ),
+        _ => format!("unknown policy `{}`", quote!(#expr)),
+    };
+    let accepted = words::list(POLICIES.iter().map(|(name, _)| *name));
+    let separator = if cure.ends_with('?') { "" } else { ";" };
+    Err(at(expr, format!("{cure}{separator} accepted: {accepted}")))
+}
+
+fn at(tokens: impl ToTokens, message: String) -> syn::Error {
+    syn::Error::new_spanned(tokens, message)
+}
+
+/// Without parentheses and the invisible groups that `macro_rules!` leaves around its fragments.
+fn plain(expr: Expr) -> Expr {
+    match expr {
+        Expr::Group(group) => plain(*group.expr),
+        Expr::Paren(paren) => plain(*paren.expr),
+        other => other,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Group(group) => is_literal(&group.expr),
+        Expr::Paren(paren) => is_literal(&paren.expr),
+        other => matches!(other, Expr::Lit(_)),
+    }
+}
+
+fn is_path_to(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
+}
+
+fn is_decimal(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok()
+}

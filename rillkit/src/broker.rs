@@ -1,0 +1,411 @@
+//! The public handle: publish, start the handlers, stop them, move dead letters back.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::dlq::ReplayDlq;
+use crate::environment;
+use crate::error::Error;
+use crate::extract::States;
+use crate::lease::LeaseKeeper;
+use crate::log;
+use crate::message::EntryId;
+use crate::post::Post;
+use crate::publish::{self, Publish, PublishAllError};
+use crate::signal;
+use crate::store::memory::MemoryStore;
+use crate::store::{Consumer, Fault, FaultClass, Start, Store};
+use crate::stream::{Source, Target};
+use crate::subscription::{self, Subscription};
+use crate::takeover::update_floor;
+use crate::wire;
+use crate::worker::Worker;
+
+/// A server and the handlers that run on it. Cheap to clone.
+///
+/// Making one does no I/O: the connection is made when it is first needed.
+///
+/// ```no_run
+/// use rillkit::Broker;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rillkit::Error> {
+/// let broker = Broker::connect("redis://localhost:6379/0")?;
+/// let id = broker.publish("jobs", &"a body").await?;
+/// println!("published {id}");
+/// broker.run().await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Broker {
+    store: Store,
+    settings: Arc<Settings>,
+}
+
+#[derive(Clone)]
+struct Settings {
+    states: States,
+    /// An explicit list, in place of what was collected.
+    handlers: Option<Vec<&'static Subscription>>,
+    only: Vec<String>,
+    grace: Duration,
+}
+
+/// How long running handlers may go on at a stop, when nothing else is said.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl Broker {
+    pub(crate) fn on(store: Store) -> Self {
+        let settings = Settings {
+            states: States::default(),
+            handlers: None,
+            only: Vec::new(),
+            grace: GRACE,
+        };
+        Self {
+            store,
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// The server of this URL: `redis://[user][:password@]host[:port][/db]`, `rediss://..` (with
+    /// the feature `tls`), `redis+unix:///path`, or `memory://`, a store in this process
+    /// (`memory://name` is one store for all who name it).
+    ///
+    /// # Errors
+    ///
+    /// A URL that cannot be used. Whether the server is there shows at the first use.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        environment::store(url).map(Self::on)
+    }
+
+    /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
+    /// `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
+    /// `redis://localhost:6379/0`.
+    ///
+    /// # Errors
+    ///
+    /// A variable that cannot be understood.
+    pub fn from_env() -> Result<Self, Error> {
+        environment::default_broker()
+    }
+
+    /// The server that the environment names, or this URL when it names none.
+    ///
+    /// # Errors
+    ///
+    /// A variable or a URL that cannot be understood.
+    pub fn from_env_or(url: &str) -> Result<Self, Error> {
+        environment::broker_or(url)
+    }
+
+    /// A store in this process: nothing to install, and nothing kept when the last clone is gone.
+    /// It does what Redis does, and runs on tokio's clock: with that clock paused, a test of
+    /// retries takes no time.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::on(Store::Memory(MemoryStore::new()))
+    }
+
+    /// Provides a value to handlers that take a [`State<T>`](crate::State).
+    #[must_use]
+    pub fn with_state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.settings_mut().states.insert(value);
+        self
+    }
+
+    /// Runs these handlers, in place of all that the program has registered.
+    /// [`handlers!`](crate::handlers) makes the list.
+    #[must_use]
+    pub fn with_handlers(
+        mut self,
+        handlers: impl IntoIterator<Item = &'static Subscription>,
+    ) -> Self {
+        self.settings_mut().handlers = Some(handlers.into_iter().collect());
+        self
+    }
+
+    /// Runs only the handlers that have one of these names: of their stream, of their function, or
+    /// of their function with its module. The variable `RILLKIT_ONLY` (names with commas between)
+    /// does the same where this was not called.
+    #[must_use]
+    pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.settings_mut().only = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How long running handlers may go on at a stop; 30 seconds when nothing is said.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings_mut().grace = grace;
+        self
+    }
+
+    fn settings_mut(&mut self) -> &mut Settings {
+        Arc::make_mut(&mut self.settings)
+    }
+
+    /// Publishes a message, as JSON in the field `data`; gives back its entry id.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let id = broker.publish("jobs", &["a", "b"]).header("trace", "17").await?;
+    /// # let _ = id; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The [`kind`](Error::kind) says whether the message was surely not published
+    /// ([`NotSent`](crate::ErrorKind::NotSent), [`Refused`](crate::ErrorKind::Refused)), or may
+    /// have been ([`Unknown`](crate::ErrorKind::Unknown)): the connection broke before the answer
+    /// came. It is never published again behind the caller's back.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn publish<T: Serialize + ?Sized>(&self, stream: impl Target<T>, body: &T) -> Publish<'_> {
+        Publish::new(&self.store, &stream, body)
+    }
+
+    /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
+    /// ids.
+    ///
+    /// # Errors
+    ///
+    /// As for [`publish`](Self::publish); the error holds the ids of those that were published
+    /// all the same.
+    pub async fn publish_all<'b, T: Serialize + ?Sized + 'b>(
+        &self,
+        stream: impl Target<T>,
+        bodies: impl IntoIterator<Item = &'b T>,
+    ) -> Result<Vec<EntryId>, PublishAllError> {
+        let bodies = bodies.into_iter().map(publish::fields).collect();
+        publish::all(&self.store, stream.stream_name(), bodies).await
+    }
+
+    /// Moves dead letters back to their stream, oldest first: up to 100, or as
+    /// [`count`](ReplayDlq::count) and [`all`](ReplayDlq::all) say. Gives back how many it moved.
+    ///
+    /// Each move is one step on the server: nothing is lost or doubled when it breaks off half way
+    /// or runs twice at once. A replayed message has a new id and fresh retries.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let moved = broker.replay_dlq("jobs").count(10).await?;
+    /// # assert_eq!(moved, 0); Ok(()) }
+    /// ```
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn replay_dlq(&self, stream: impl Source) -> ReplayDlq {
+        let name = stream.stream_name();
+        let mut dlqs: BTreeSet<_> = stream.dlq_name().map(str::to_owned).into_iter().collect();
+        let registered = self.registered();
+        dlqs.extend(
+            registered
+                .iter()
+                .filter(|one| one.stream() == name)
+                .map(|one| one.dlq_name()),
+        );
+        if dlqs.is_empty() {
+            dlqs.insert(format!("{name}{}", wire::DLQ_SUFFIX));
+        }
+        ReplayDlq::new(&self.store, name, dlqs)
+    }
+
+    /// Starts the handlers and returns when their groups exist and they read. A server that is not
+    /// there yet is waited for.
+    ///
+    /// # Errors
+    ///
+    /// What no waiting can cure: no handlers, two for one stream and group, a state that nobody
+    /// provided, a wrong password, a key of another type.
+    pub async fn start(&self) -> Result<Running, Error> {
+        let settings = &self.settings;
+        let only = if settings.only.is_empty() {
+            environment::only()
+        } else {
+            settings.only.clone()
+        };
+        let subscriptions = subscription::select(&self.registered(), &only)?;
+        subscription::check(&subscriptions, &settings.states)?;
+        let name: Arc<str> = environment::consumer_name().into();
+        let mut posts = Vec::with_capacity(subscriptions.len());
+        for subscription in subscriptions {
+            let consumer = Consumer {
+                stream: subscription.stream(),
+                group: subscription.group(),
+                name: subscription
+                    .given_consumer()
+                    .map_or_else(|| Arc::clone(&name), Arc::from),
+            };
+            let post = Post::new(subscription, consumer, self.store.clone());
+            self.prepare(&post).await?;
+            posts.push(post);
+        }
+        let keeper = LeaseKeeper::start(&self.store)?;
+        let stop = watch::Sender::new(false);
+        let places = posts
+            .iter()
+            .map(|post| (post.consumer.stream, post.consumer.group))
+            .collect();
+        let start = |post| {
+            let worker = Worker::start(post, settings.states.clone(), &keeper);
+            tokio::spawn(worker.run(stop.subscribe(), settings.grace))
+        };
+        let workers = posts.into_iter().map(start).collect();
+        Ok(Running {
+            store: self.store.clone(),
+            places,
+            stop,
+            workers,
+            _keeper: keeper,
+        })
+    }
+
+    /// Starts the handlers and runs them until SIGINT or SIGTERM, then stops them gracefully. A
+    /// second signal ends the process at once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`start`](Self::start).
+    pub async fn run(&self) -> Result<(), Error> {
+        // From here on, so that a signal during a long wait for the server is not lost.
+        let mut signals = signal::Signals::listen()?;
+        let running = tokio::select! {
+            running = self.start() => running?,
+            () = signals.next() => return Ok(()),
+        };
+        signals.next().await;
+        tokio::select! {
+            () = running.stop() => Ok(()),
+            () = signals.next() => signal::end_at_once(),
+        }
+    }
+
+    fn registered(&self) -> Vec<&'static Subscription> {
+        self.settings
+            .handlers
+            .clone()
+            .unwrap_or_else(subscription::collected)
+    }
+
+    /// Makes sure that the group is there, however long the server takes to come.
+    async fn prepare(&self, post: &Post) -> Result<(), Error> {
+        let Consumer { stream, group, .. } = post.consumer;
+        let start = match post.subscription.start_at() {
+            "$" => Start::New,
+            // The start was checked with the other settings.
+            id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
+        };
+        let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
+        loop {
+            match self.store.ensure_group(stream, group, start).await {
+                Ok(_) => break,
+                Err(fault) if fault.class == FaultClass::Config => {
+                    return Err(Error::from_fault(
+                        &fault,
+                        &format!("stream `{stream}`, group `{group}` cannot be used"),
+                    ));
+                }
+                Err(fault) => {
+                    if !std::mem::replace(&mut waited, true) {
+                        log::waiting_for_server(&fault);
+                    }
+                }
+            }
+            tokio::time::sleep(backoff.wait()).await;
+        }
+        if waited {
+            log::server_found(began.elapsed());
+        }
+        // Both are looks: what they cannot find out now shows later.
+        let _ = update_floor(post).await;
+        if let Err(fault) = self.store.last_id(&post.dlq).await
+            && fault.class == FaultClass::Config
+        {
+            log::dlq_unusable(&post.consumer, &post.dlq, &fault);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broker")
+            .field("store", &self.store)
+            .field("states", &self.settings.states)
+            .field("handlers", &self.settings.handlers)
+            .field("only", &self.settings.only)
+            .field("grace", &self.settings.grace)
+            .finish()
+    }
+}
+
+/// The running handlers of a [`Broker`]. When it is dropped they stop by themselves, in the
+/// background; [`stop`](Self::stop) waits for it.
+#[derive(Debug)]
+pub struct Running {
+    store: Store,
+    places: Vec<(&'static str, &'static str)>,
+    stop: watch::Sender<bool>,
+    workers: Vec<JoinHandle<()>>,
+    _keeper: LeaseKeeper,
+}
+
+impl Running {
+    /// Stops gracefully: no new messages, running handlers may end within the grace period, and
+    /// what was read but not started, or waits for a retry, is handed back to the group. Once this
+    /// returns, no handler runs and nothing is sent to the server.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        for worker in self.workers {
+            // A worker that panicked has stopped as well.
+            let _ = worker.await;
+        }
+    }
+
+    /// Waits until the groups of the running handlers have read everything and nothing is pending:
+    /// every message has been handled, or dead-lettered. For tests, and for jobs that end when
+    /// their work is done.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be asked.
+    pub async fn drained(&self) -> Result<(), Error> {
+        let failed =
+            |fault: Fault| Error::from_fault(&fault, "asking whether everything is handled failed");
+        let mut wait = Duration::from_millis(1);
+        for (stream, group) in &self.places {
+            while !self.is_drained(stream, group).await.map_err(failed)? {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(Duration::from_millis(100));
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_drained(&self, stream: &str, group: &str) -> Result<bool, Fault> {
+        let Some(last) = self.store.last_id(stream).await? else {
+            return Ok(true);
+        };
+        let groups = self.store.groups(stream).await?;
+        let read = groups
+            .into_iter()
+            .any(|(name, delivered)| name == group && delivered >= last);
+        Ok(read && self.store.summary(stream, group).await?.pending == 0)
+    }
+}

@@ -1,0 +1,438 @@
+//! Reads new entries for one worker, as many as it wants, on a connection of its own; gets over
+//! every trouble with the server, and loses nothing on the way.
+//!
+//! A read that is under way is never dropped unless its connection goes too: what it was handed
+//! would be pending unseen. After a connection is gone, the own pending list is compared with what
+//! is in hand.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::demand::Demand;
+use crate::in_hand::Arrival;
+use crate::lane::Lane;
+use crate::log;
+use crate::message::{EntryId, Fields, Message};
+use crate::post::Post;
+use crate::store::{Charge, Entry, Fault, FaultClass, Group, Reader, Start, Take, Taken, Token};
+use crate::wire;
+use crate::worker::Event;
+
+/// Reads under way at a time, while there is a backlog.
+const DEPTH: usize = 3;
+/// Reads of one entry after a read was lost: its answer may have been too large for the server.
+const CAUTIOUS_READS: usize = 20;
+/// How often a blocked read is asked to end at a stop, and in which distance.
+const INTERRUPTS: usize = 20;
+const INTERRUPT_EVERY: Duration = Duration::from_millis(50);
+
+type Answer = Result<Vec<Entry>, Fault>;
+type Read = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+pub(crate) struct Intake {
+    post: Arc<Post>,
+    lane: Arc<Lane>,
+    demand: Arc<Demand>,
+    events: mpsc::UnboundedSender<Event>,
+    /// Entries that were asked for and arrived, since the start.
+    arrived: u64,
+    cautious: usize,
+    trouble: Trouble,
+}
+
+/// The reads under way on one connection, in the order in which they were sent.
+#[derive(Default)]
+struct Reads {
+    waiting: VecDeque<(Read, usize)>,
+    asked: usize,
+    /// How many the last answered read had asked for.
+    last_count: usize,
+    /// The one under way waits at the server.
+    blocked: bool,
+}
+
+/// What has gone wrong since the last good read: logged once for each change, then at growing
+/// intervals.
+struct Trouble {
+    since: Option<Instant>,
+    text: String,
+    log_next: Duration,
+    backoff: Backoff,
+}
+
+impl Intake {
+    pub(crate) fn new(
+        post: Arc<Post>,
+        lane: Arc<Lane>,
+        demand: Arc<Demand>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        let trouble = Trouble {
+            since: None,
+            text: String::new(),
+            log_next: Duration::ZERO,
+            backoff: Backoff::short(),
+        };
+        Self {
+            post,
+            lane,
+            demand,
+            events,
+            arrived: 0,
+            cautious: 0,
+            trouble,
+        }
+    }
+
+    /// Reads until it is stopped; nothing else ends it.
+    pub(crate) async fn run(mut self) {
+        let mut first = true;
+        while !self.demand.is_stopped() {
+            let Err(fault) = self.session(first).await else {
+                break;
+            };
+            first = false;
+            if self.demand.is_stopped() {
+                // The connection went with a read on it.
+                self.recover_at_stop().await;
+                break;
+            }
+            self.wait_out(&fault).await;
+        }
+        self.send(Event::IntakeEnded);
+    }
+
+    /// One connection's life; Ok when it is stopped.
+    async fn session(&mut self, first: bool) -> Result<(), Fault> {
+        let reader = self.post.store.reader(&self.post.consumer).await?;
+        if !first {
+            self.recover_own().await?;
+        }
+        while !self.demand.is_stopped() {
+            let mut reads = Reads::default();
+            let Err(fault) = self.read_on(&reader, &mut reads).await else {
+                return Ok(());
+            };
+            match fault.class {
+                FaultClass::EnsureGroup => self.recreate_group().await?,
+                FaultClass::Wait => self.wait_out(&fault).await,
+                FaultClass::Reconnect | FaultClass::Unreachable => {
+                    self.cautious = CAUTIOUS_READS;
+                    return Err(fault);
+                }
+                FaultClass::Config => return Err(fault),
+            }
+            // The others were sent behind the one that failed, and may have been handed something.
+            while let Some(answer) = reads.next().await {
+                if let Ok(entries) = answer {
+                    self.take_in(entries);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads until it is stopped with no read under way (Ok), or until a read fails.
+    async fn read_on(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
+        // Without a backlog one read waits at the server; with one, several are sent ahead.
+        let mut backlog = false;
+        loop {
+            while !self.demand.is_stopped() && !reads.blocked && reads.waiting.len() < DEPTH {
+                if !backlog && !reads.waiting.is_empty() {
+                    break;
+                }
+                let count = self.next_count(reads);
+                if count == 0 {
+                    break;
+                }
+                let block = (!backlog).then(|| self.post.policy().block());
+                reads.send(reader, count, block).await;
+            }
+            if reads.waiting.is_empty() {
+                if self.demand.is_stopped() {
+                    return Ok(());
+                }
+                self.demand.changed().await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                answer = reads.next() => {
+                    let Some(answer) = answer else { continue };
+                    let entries = answer?;
+                    self.trouble.over(&self.post);
+                    self.cautious = self.cautious.saturating_sub(1);
+                    backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
+                    self.take_in(entries);
+                    // The worker starts what came while the next read is on its way.
+                }
+                () = self.demand.changed() => {
+                    if self.demand.is_stopped() && reads.blocked {
+                        self.interrupt(reader, reads).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_count(&self, reads: &Reads) -> usize {
+        let count = self
+            .demand
+            .next_read(self.arrived + reads.asked as u64, reads.waiting.len());
+        if self.cautious > 0 {
+            count.min(1)
+        } else {
+            count
+        }
+    }
+
+    /// Ends the read that waits at the server, so that a stop need not wait for it.
+    async fn interrupt(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
+        for _ in 0..INTERRUPTS {
+            if reader.interrupt().await.is_err() {
+                break;
+            }
+            // It may have come before the read was blocked, and is then asked again.
+            if let Ok(Some(answer)) = tokio::time::timeout(INTERRUPT_EVERY, reads.next()).await {
+                if let Ok(entries) = answer {
+                    self.take_in(entries);
+                }
+                return Ok(());
+            }
+        }
+        // What it still may be handed is looked for once the connection is gone.
+        Err(Fault::new(
+            FaultClass::Reconnect,
+            "a blocked read could not be ended",
+        ))
+    }
+
+    /// Hands what was read to the worker.
+    fn take_in(&mut self, entries: Vec<Entry>) {
+        if entries.is_empty() {
+            return;
+        }
+        let count = entries.len();
+        self.arrived += count as u64;
+        let entries = entries
+            .into_iter()
+            .map(|Entry { id, fields }| (Token { id, deliveries: 1 }, fields))
+            .collect();
+        let messages = self.admit(entries);
+        self.send(Event::Arrived {
+            count: count as u64,
+            messages,
+        });
+    }
+
+    /// Takes entries in hand, and makes messages of those that were not.
+    fn admit(&self, entries: Vec<(Token, Fields)>) -> Vec<Message> {
+        let tokens = entries.iter().map(|(token, _)| *token);
+        let arrivals = self.post.hand.arrive(tokens, Instant::now());
+        let (mut messages, mut unseen) = (Vec::with_capacity(entries.len()), Vec::new());
+        for ((token, fields), arrival) in entries.into_iter().zip(arrivals) {
+            if arrival == Arrival::Known {
+                continue;
+            }
+            if arrival == Arrival::Afresh {
+                self.send(Event::Afresh(token.id));
+            }
+            if self.is_for_another_group(&fields) {
+                unseen.push(token.id);
+                continue;
+            }
+            messages.push(Message::new(
+                token.id,
+                token.deliveries,
+                fields,
+                Arc::clone(&self.lane),
+            ));
+        }
+        if !unseen.is_empty() {
+            self.send(Event::Unseen(unseen));
+        }
+        messages
+    }
+
+    /// A replayed entry is for the group in which it failed.
+    fn is_for_another_group(&self, fields: &Fields) -> bool {
+        fields.len() > 1
+            && fields
+                .get(wire::FOR_GROUP)
+                .is_some_and(|group| group != self.post.consumer.group.as_bytes())
+    }
+
+    /// Takes in what is pending for this consumer and not in hand: the answer of a read was lost.
+    /// No delivery is charged, since nothing of it was started. Only while no read is under way,
+    /// and only for a name that nobody else can have.
+    async fn recover_own(&mut self) -> Result<(), Fault> {
+        if self.post.has_given_name() {
+            return Ok(());
+        }
+        let consumer = self.post.consumer.clone();
+        let mut from = EntryId::MIN;
+        loop {
+            let page = self
+                .post
+                .store
+                .pending(consumer.stream, consumer.group, &consumer.name, from, 100)
+                .await;
+            let page = match page {
+                Err(fault) if fault.class == FaultClass::EnsureGroup => {
+                    return self.recreate_group().await;
+                }
+                page => page?,
+            };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            from = last.token.id.after();
+            let missing = page
+                .iter()
+                .map(|row| row.token)
+                .filter(|token| !self.post.hand.contains(token.id));
+            // One at a time: it may have been the size of the answer that broke the connection.
+            for token in missing {
+                let owner = Arc::clone(&consumer.name);
+                let take = Take {
+                    token,
+                    owner,
+                    min_idle: Duration::ZERO,
+                    charge: Charge::Kept,
+                };
+                match self.post.store.take(&consumer, &[take]).await?.pop() {
+                    Some(Taken::Entry(fields)) => {
+                        let messages = self.admit(vec![(token, fields)]);
+                        self.send(Event::Arrived { count: 0, messages });
+                    }
+                    Some(Taken::Lost) => log::lost(&consumer, token.id),
+                    Some(Taken::Gone | Taken::Other) | None => {}
+                }
+            }
+        }
+    }
+
+    /// A last look for what the dropped connection was handed. What cannot be found out now, others
+    /// find when the lease is over.
+    async fn recover_at_stop(&mut self) {
+        // The server may notice a moment later that the connection is gone.
+        for _ in 0..2 {
+            if self.recover_own().await.is_err() {
+                return;
+            }
+            tokio::time::sleep(INTERRUPT_EVERY).await;
+        }
+    }
+
+    /// Creates the group again, behind what everybody had finished when it was last looked at.
+    async fn recreate_group(&mut self) -> Result<(), Fault> {
+        let consumer = &self.post.consumer;
+        let last = self.post.store.last_id(consumer.stream).await?;
+        let after = match (last, self.post.floor()) {
+            (Some(last), Some(floor)) if last >= floor => floor,
+            // A stream that is new, or older than what was seen: all of it is unread.
+            _ => EntryId::MIN,
+        };
+        let group = self
+            .post
+            .store
+            .ensure_group(consumer.stream, consumer.group, Start::After(after))
+            .await?;
+        if group == Group::Created {
+            log::group_recreated(consumer, after);
+            self.post.set_floor(Some(after));
+        }
+        Ok(())
+    }
+
+    async fn wait_out(&mut self, fault: &Fault) {
+        let wait = self.trouble.note(&self.post, fault);
+        let deadline = Instant::now() + wait;
+        while !self.demand.is_stopped() {
+            // More demand does not end the wait.
+            if tokio::time::timeout_at(deadline, self.demand.changed())
+                .await
+                .is_err()
+            {
+                break;
+            }
+        }
+    }
+
+    fn send(&self, event: Event) {
+        // The worker ends after its intake.
+        let _ = self.events.send(event);
+    }
+}
+
+impl Reads {
+    /// Sends a read: it is polled once here, and its place in the queue at the server is fixed.
+    async fn send(&mut self, reader: &Reader, count: usize, block: Option<Duration>) {
+        let mut read: Read = Box::pin(reader.read(count, block));
+        let sent = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
+        let read = match sent {
+            Poll::Pending => read,
+            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+        };
+        self.waiting.push_back((read, count));
+        self.asked += count;
+        self.blocked = block.is_some();
+    }
+
+    /// The next answer, in the order in which the reads were sent; `None` when none is under way.
+    /// Dropping this future drops no read.
+    async fn next(&mut self) -> Option<Answer> {
+        let (read, count) = self.waiting.front_mut()?;
+        let count = *count;
+        let answer = read.as_mut().await;
+        self.waiting.pop_front();
+        self.asked -= count;
+        self.last_count = count;
+        self.blocked = false;
+        Some(answer)
+    }
+
+    fn last_was_full(&self, entries: usize) -> bool {
+        entries >= self.last_count
+    }
+}
+
+impl Trouble {
+    /// Notes a fault; how long to wait before the next try.
+    fn note(&mut self, post: &Post, fault: &Fault) -> Duration {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let lasting = now.duration_since(since);
+        if self.text != fault.text || lasting >= self.log_next {
+            if self.text != fault.text {
+                self.backoff = if fault.class == FaultClass::Config {
+                    Backoff::slow()
+                } else {
+                    Backoff::short()
+                };
+                self.text.clone_from(&fault.text);
+            }
+            self.log_next = (lasting * 2).max(Duration::from_secs(10));
+            log::trouble(&post.consumer, fault);
+        }
+        self.backoff.wait()
+    }
+
+    /// A read was answered.
+    fn over(&mut self, post: &Post) {
+        if let Some(since) = self.since.take() {
+            log::recovered(&post.consumer, since.elapsed());
+            self.text.clear();
+            self.log_next = Duration::ZERO;
+            self.backoff = Backoff::short();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Keeps what is in hand ours: renews leases at a third, names runs that go on for very long.
+//!
+//! On Redis it runs on a thread and a connection of its own, so that a handler that blocks its
+//! thread does not lose its lease. On the in-process store it is a task of the caller's runtime:
+//! across threads a paused clock does not hold.
+
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
+
+use crate::error::{Error, ErrorKind};
+use crate::log;
+use crate::message::EntryId;
+use crate::post::Post;
+use crate::store::{Fenced, Store};
+
+/// The keeper of one broker's leases; it ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct LeaseKeeper {
+    posts: Posts,
+}
+
+#[derive(Debug)]
+enum Posts {
+    /// To the thread.
+    Thread(mpsc::UnboundedSender<(Arc<Post>, oneshot::Receiver<()>)>),
+    /// On the caller's runtime.
+    Here(Store),
+}
+
+/// As long as it lives, the post's leases are kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    _end: oneshot::Sender<()>,
+}
+
+impl LeaseKeeper {
+    pub(crate) fn start(store: &Store) -> Result<Self, Error> {
+        if store.is_memory() {
+            return Ok(Self {
+                posts: Posts::Here(store.clone()),
+            });
+        }
+        let store = store.separate();
+        let (posts, mut arriving) = mpsc::unbounded_channel::<(Arc<Post>, oneshot::Receiver<()>)>();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let failed = |error: std::io::Error| {
+            Error::new(
+                ErrorKind::Config,
+                format!("the lease keeper's thread cannot be started: {error}"),
+            )
+        };
+        let runtime = runtime.map_err(failed)?;
+        let run = move || {
+            runtime.block_on(async move {
+                while let Some((post, end)) = arriving.recv().await {
+                    tokio::spawn(keep(post, store.clone(), end));
+                }
+            });
+        };
+        thread::Builder::new()
+            .name("rillkit-leases".to_owned())
+            .spawn(run)
+            .map_err(failed)?;
+        Ok(Self {
+            posts: Posts::Thread(posts),
+        })
+    }
+
+    /// Keeps this post's leases from now on.
+    pub(crate) fn keep(&self, post: Arc<Post>) -> Kept {
+        let (end, ended) = oneshot::channel();
+        match &self.posts {
+            Posts::Thread(posts) => {
+                // The thread ends after this keeper.
+                let _ = posts.send((post, ended));
+            }
+            Posts::Here(store) => {
+                tokio::spawn(keep(post, store.clone(), ended));
+            }
+        }
+        Kept { _end: end }
+    }
+}
+
+async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
+    let lease = post.policy().lease();
+    let mut inline = (EntryId::MIN, Instant::now());
+    loop {
+        tokio::select! {
+            () = sleep(lease / 6) => {}
+            _ = &mut end => return,
+        }
+        let now = Instant::now();
+        let rounds = post
+            .hand
+            .rounds(now, lease, post.policy().timeout(), &mut inline);
+        for (id, running) in rounds.long {
+            log::running_long(&post.consumer, id, running);
+        }
+        if rounds.renew.is_empty() {
+            continue;
+        }
+        // A server that cannot be reached is asked again in the next round.
+        let Ok(answers) = store.touch(&post.consumer, &rounds.renew).await else {
+            continue;
+        };
+        for (token, answer) in rounds.renew.into_iter().zip(answers) {
+            match answer {
+                Fenced::Done => post.hand.renewed(token, now),
+                // Gone: the group was lost, or the entry is being settled this very moment.
+                Fenced::Gone => {}
+                Fenced::Other => {
+                    if post.hand.lose(token) {
+                        log::lease_lost(&post.consumer, token.id);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The log lines, one function for each fact. Their text and level are those of Python RillKit, so
+//! that alerts carry over; the same facts are there as fields. Bodies are never logged.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::decide::{Reason, Verdict};
+use crate::message::EntryId;
+use crate::policy::Policy;
+use crate::store::{Consumer, Fault};
+
+/// A text on one line: control characters are escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{}", c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+pub(crate) fn started(consumer: &Consumer, policy: &Policy, handler: &str) {
+    let Consumer {
+        stream,
+        group,
+        name,
+    } = consumer;
+    let retries = policy
+        .max_retries
+        .map_or_else(|| "None".to_owned(), |retries| retries.to_string());
+    tracing::info!(
+        target: "rillkit",
+        stream,
+        group,
+        consumer = %name,
+        handler,
+        "consumer started | stream: {stream} | group: {group} | consumer: {name} | policy: {} | max retries: {retries}",
+        policy.ack_policy.name(),
+    );
+}
+
+pub(crate) fn stopped(consumer: &Consumer) {
+    let Consumer {
+        stream,
+        group,
+        name,
+    } = consumer;
+    tracing::info!(target: "rillkit", stream, group, consumer = %name, "consumer stopped | stream: {stream} | consumer: {name}");
+}
+
+pub(crate) fn handler_failed(consumer: &Consumer, id: EntryId, delivery: u64, verdict: &Verdict) {
+    let Consumer { stream, group, .. } = consumer;
+    let error = one_line(&verdict.error());
+    tracing::error!(target: "rillkit", stream, group, %id, delivery, "handler failed for message {id} (delivery {delivery}): {error}");
+}
+
+pub(crate) fn undecodable(consumer: &Consumer, id: EntryId, dlq: &str, error: &str) {
+    let Consumer { stream, group, .. } = consumer;
+    let error = one_line(error);
+    tracing::error!(target: "rillkit", stream, group, %id, dlq, "message {id} cannot be decoded, sending to {dlq}: {error}");
+}
+
+pub(crate) fn dead_letter(
+    consumer: &Consumer,
+    id: EntryId,
+    delivery: u64,
+    dlq: &str,
+    reason: Reason,
+    error: &str,
+) {
+    let Consumer { stream, group, .. } = consumer;
+    let (error, reason) = (one_line(error), reason.name());
+    tracing::warn!(target: "rillkit", stream, group, %id, delivery, dlq, reason, "moving message {id} to {dlq}: {error}");
+}
+
+/// The DLQ cannot be written; the message stays pending and the move is tried again.
+pub(crate) fn dead_letter_fault(consumer: &Consumer, id: EntryId, dlq: &str, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::error!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        dlq,
+        "cannot write to {dlq}, message {id} stays pending and is tried again: {fault}"
+    );
+}
+
+/// Found at the start; messages that should go there will stay pending.
+pub(crate) fn dlq_unusable(consumer: &Consumer, dlq: &str, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, dlq, "the DLQ {dlq} cannot be used, messages that fail will stay pending: {fault}");
+}
+
+/// A dead letter without fields of its own has nothing to move back.
+pub(crate) fn not_replayed(dlq: &str, id: EntryId) {
+    tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: it would be an entry without fields");
+}
+
+/// Somebody else has the message; what this run does can only be logged.
+pub(crate) fn lease_lost(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "lost the lease of message {id}: it is another consumer's now, and the end of this run counts for nothing"
+    );
+}
+
+/// The stream no longer holds what was pending.
+pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::error!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is lost: it was pending, but somebody trimmed or deleted it from the stream"
+    );
+}
+
+pub(crate) fn running_long(consumer: &Consumer, id: EntryId, running: Duration) {
+    let Consumer { stream, group, .. } = consumer;
+    let seconds = running.as_secs();
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        seconds,
+        "the handler of message {id} has been running for {seconds} s; `timeout_ms` would limit it"
+    );
+}
+
+pub(crate) fn marks_ignored(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, %id, "the marks of message {id} are ignored: it is acked already");
+}
+
+/// The loop cannot go on as it is. Once for each change, then at growing intervals.
+pub(crate) fn trouble(consumer: &Consumer, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, "reading is interrupted and tried again: {fault}");
+}
+
+pub(crate) fn recovered(consumer: &Consumer, after: Duration) {
+    let Consumer { stream, group, .. } = consumer;
+    let seconds = after.as_secs_f64();
+    tracing::info!(target: "rillkit", stream, group, "reading goes on after {seconds:.1} s");
+}
+
+pub(crate) fn group_recreated(consumer: &Consumer, after: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        "the group {group} of stream {stream} was gone and is created again behind {after}: nothing that was pending \
+         or new is lost, and messages behind that id that were acked may run again"
+    );
+}
+
+/// The server is not there at the start.
+pub(crate) fn waiting_for_server(fault: &Fault) {
+    tracing::warn!(target: "rillkit", "waiting for the server: {fault}");
+}
+
+pub(crate) fn server_found(after: Duration) {
+    let seconds = after.as_secs_f64();
+    tracing::info!(target: "rillkit", "the server is there after {seconds:.1} s");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(one_line("a\r\nb\u{1b}[31mé\"'"), "a\\r\\nb\\u{1b}[31mé\"'");
+    }
+}

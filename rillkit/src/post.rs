@@ -1,0 +1,96 @@
+//! What the parts of one worker share: its place, its settings, its store, and what it has in hand.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::in_hand::InHand;
+use crate::message::EntryId;
+use crate::policy::Policy;
+use crate::store::{Consumer, Store};
+use crate::subscription::Subscription;
+
+/// The consumer that entries are handed to at a stop. Every worker's sweep looks at it first.
+pub(crate) const HANDED_BACK: &str = "rillkit:handed-back";
+
+/// How often the same complaint is logged, at most.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Post {
+    pub(crate) subscription: &'static Subscription,
+    pub(crate) dlq: Arc<str>,
+    pub(crate) consumer: Consumer,
+    pub(crate) store: Store,
+    pub(crate) hand: InHand,
+    /// Every entry up to this id has been handed out and acked: a group that is created again
+    /// starts behind it.
+    floor: Mutex<Option<EntryId>>,
+    complained: Mutex<Option<Instant>>,
+    given_up: watch::Sender<bool>,
+}
+
+impl Post {
+    pub(crate) fn new(
+        subscription: &'static Subscription,
+        consumer: Consumer,
+        store: Store,
+    ) -> Self {
+        Self {
+            subscription,
+            dlq: subscription.dlq_name().into(),
+            consumer,
+            store,
+            hand: InHand::default(),
+            floor: Mutex::default(),
+            complained: Mutex::default(),
+            given_up: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.subscription.policy
+    }
+
+    /// Whether the consumer's name is from the attribute, so that a twin may have it too.
+    pub(crate) fn has_given_name(&self) -> bool {
+        self.subscription.given_consumer().is_some()
+    }
+
+    /// The id that a group which is gone can be created again behind, without losing anything.
+    pub(crate) fn floor(&self) -> Option<EntryId> {
+        *self.floor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_floor(&self, floor: Option<EntryId>) {
+        *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = floor;
+    }
+
+    /// Whether it is time to complain again.
+    pub(crate) fn may_complain(&self) -> bool {
+        let mut complained = self
+            .complained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if complained.is_some_and(|last| now.duration_since(last) < COMPLAINT_EVERY) {
+            return false;
+        }
+        *complained = Some(now);
+        true
+    }
+
+    /// Ends every attempt to reach the server that would go on otherwise: the stop is over.
+    pub(crate) fn give_up(&self) {
+        self.given_up.send_replace(true);
+    }
+
+    /// Waits, unless the stop is over before; whether it is.
+    pub(crate) async fn wait_or_give_up(&self, wait: Duration) -> bool {
+        let mut given_up = self.given_up.subscribe();
+        let over = async { given_up.wait_for(|over| *over).await.is_ok() };
+        tokio::time::timeout(wait, over).await.unwrap_or(false)
+    }
+}

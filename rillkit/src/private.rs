@@ -1,0 +1,99 @@
+//! What expansions of `#[subscribe]` call, and nothing else. Not public API: it changes with any
+//! release, together with `rillkit-macros`.
+
+use std::future::Future;
+
+pub use core::option::Option;
+pub use core::result::Result;
+pub use core::{file, line, module_path};
+pub use inventory;
+
+pub use crate::body::{Body, Undecodable};
+pub use crate::extract::{FromDelivery, Requirement};
+pub use crate::message::Message;
+pub use crate::outcome::{IntoOutcome, Outcome};
+pub use crate::policy::AckPolicy;
+pub use crate::stream::Stream;
+pub use crate::subscription::{Call, HandlerFuture, Subscription};
+
+/// A function that `#[subscribe]` was put on; its marker type has the function's name.
+pub trait Handler {
+    /// Its registration.
+    const SUBSCRIPTION: &'static Subscription;
+}
+
+/// Where a handler's messages come from, and how its first parameter is made of one.
+#[derive(Debug, Clone, Copy)]
+pub struct Feed<T> {
+    /// The stream's key.
+    pub name: &'static str,
+    /// The DLQ that the stream's constant names.
+    pub dlq: Option<&'static str>,
+    /// Decodes.
+    pub body: fn(&Message) -> Result<T, Undecodable>,
+}
+
+/// The feed of a stream that is given by its name.
+#[must_use]
+pub const fn named<T: Body>(name: &'static str) -> Feed<T> {
+    Feed {
+        name,
+        dlq: None,
+        body: T::from_message,
+    }
+}
+
+/// The feed of a stream that is given by its constant.
+#[must_use]
+pub const fn typed<T, S: ?Sized>(stream: Stream<S>) -> Feed<T>
+where
+    T: Body,
+    T::Of<S>: CarriedBy<S>,
+{
+    Feed {
+        name: stream.name(),
+        dlq: stream.dlq_name(),
+        body: T::from_message,
+    }
+}
+
+/// Holds where the handler's body is what the stream carries.
+#[diagnostic::on_unimplemented(
+    message = "the stream carries `{S}`, but the handler's body is `{Self}`",
+    label = "expected `{S}`, the type of the `Stream` constant",
+    note = "take the stream's type as the first parameter, or `Message` to read the entry undecoded"
+)]
+pub trait CarriedBy<S: ?Sized> {}
+
+impl<S: ?Sized> CarriedBy<S> for S {}
+
+/// How a further parameter is taken, and what it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Param<T> {
+    /// Takes it.
+    pub extract: fn(&Message) -> T,
+    /// What the application has to provide.
+    pub requirement: fn() -> Option<Requirement>,
+}
+
+/// A further parameter of this type.
+#[must_use]
+pub const fn param<T: FromDelivery>() -> Param<T> {
+    Param {
+        extract: T::from_delivery,
+        requirement: T::requirement,
+    }
+}
+
+/// The run of a handler whose parameters are all there.
+pub fn run<F>(future: F, outcome: fn(F::Output) -> Outcome) -> HandlerFuture
+where
+    F: Future + Send + 'static,
+{
+    Box::pin(async move { outcome(future.await) })
+}
+
+/// How a run ended, from what the handler returned.
+pub fn outcome<T: IntoOutcome>(output: T) -> Outcome {
+    output.into_outcome()
+}

@@ -1,0 +1,195 @@
+//! Publishing: what is sent, and what comes back.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind};
+use crate::message::{EntryId, Fields};
+use crate::store::{Fault, FaultClass, Store};
+use crate::stream::Target;
+use crate::subscription::check_name;
+use crate::wire;
+
+/// Messages in one round trip.
+const ROUND_TRIP: usize = 10_000;
+
+/// One message on its way: headers can be added, and awaiting it sends it.
+///
+/// See [`Broker::publish`](crate::Broker::publish).
+#[must_use = "nothing is published until this is awaited"]
+pub struct Publish<'a> {
+    store: Store,
+    entry: Result<(String, Fields), Error>,
+    borrowed: PhantomData<&'a ()>,
+}
+
+impl Publish<'_> {
+    pub(crate) fn new<T: Serialize + ?Sized>(
+        store: &Store,
+        stream: &impl Target<T>,
+        body: &T,
+    ) -> Self {
+        let stream = stream.stream_name();
+        let entry = named(stream).and_then(|()| Ok((stream.to_owned(), fields(body)?)));
+        Self {
+            store: store.clone(),
+            entry,
+            borrowed: PhantomData,
+        }
+    }
+
+    /// Adds a header: the field `h-<name>`, which a handler reads with
+    /// [`Message::header`](crate::Message::header).
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        if let Ok((_, fields)) = &mut self.entry {
+            match check_name(name) {
+                Ok(()) => fields.push(format!("{}{name}", wire::HEADER), value.as_ref()),
+                Err(why) => {
+                    self.entry = Err(Error::new(
+                        ErrorKind::Input,
+                        format!("the name of a header {why}"),
+                    ))
+                }
+            }
+        }
+        self
+    }
+}
+
+impl<'a> IntoFuture for Publish<'a> {
+    type Output = Result<EntryId, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (stream, fields) = self.entry?;
+            let answers = self.store.publish(&stream, &[fields]).await;
+            let answer =
+                answers.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(no_answer())));
+            answer.map_err(|fault| refused(&stream, &fault))
+        })
+    }
+}
+
+impl fmt::Debug for Publish<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stream = self.entry.as_ref().map(|(stream, _)| stream);
+        f.debug_struct("Publish")
+            .field("stream", &stream)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Sends all in order, up to [`ROUND_TRIP`] in one round trip.
+pub(crate) async fn all(
+    store: &Store,
+    stream: &str,
+    bodies: Result<Vec<Fields>, Error>,
+) -> Result<Vec<EntryId>, PublishAllError> {
+    let nothing = |error| PublishAllError {
+        published: Vec::new(),
+        error,
+    };
+    named(stream).map_err(nothing)?;
+    let bodies = bodies.map_err(nothing)?;
+    let mut published = Vec::with_capacity(bodies.len());
+    for round in bodies.chunks(ROUND_TRIP) {
+        let answers = match store.publish(stream, round).await {
+            Ok(answers) => answers,
+            Err(fault) => {
+                return Err(PublishAllError {
+                    published,
+                    error: refused(stream, &fault),
+                });
+            }
+        };
+        let mut refusal = None;
+        for answer in answers {
+            match answer {
+                Ok(id) => published.push(id),
+                Err(fault) => refusal = refusal.or(Some(fault)),
+            }
+        }
+        if let Some(fault) = refusal {
+            return Err(PublishAllError {
+                published,
+                error: refused(stream, &fault),
+            });
+        }
+    }
+    Ok(published)
+}
+
+/// Why [`Broker::publish_all`](crate::Broker::publish_all) did not publish everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishAllError {
+    published: Vec<EntryId>,
+    error: Error,
+}
+
+impl PublishAllError {
+    /// What surely was published, all the same.
+    #[must_use]
+    pub fn published(&self) -> &[EntryId] {
+        &self.published
+    }
+
+    /// What was wrong with the first that was not.
+    #[must_use]
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+}
+
+impl fmt::Display for PublishAllError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} ({} of the messages were published)",
+            self.error,
+            self.published.len()
+        )
+    }
+}
+
+impl std::error::Error for PublishAllError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<PublishAllError> for Error {
+    fn from(error: PublishAllError) -> Self {
+        Self::new(error.error.kind(), error.to_string())
+    }
+}
+
+/// The entry of a body: one field, UTF-8 JSON.
+pub(crate) fn fields<T: Serialize + ?Sized>(body: &T) -> Result<Fields, Error> {
+    let data = serde_json::to_vec(body).map_err(|error| {
+        Error::new(
+            ErrorKind::Input,
+            format!("the body cannot be written as JSON: {error}"),
+        )
+    })?;
+    let mut fields = Fields::default();
+    fields.push(wire::DATA, data);
+    Ok(fields)
+}
+
+fn named(stream: &str) -> Result<(), Error> {
+    check_name(stream)
+        .map_err(|why| Error::new(ErrorKind::Input, format!("the name of the stream {why}")))
+}
+
+fn refused(stream: &str, fault: &Fault) -> Error {
+    Error::from_fault(fault, &format!("publishing to `{stream}` failed"))
+}
+
+fn no_answer() -> Fault {
+    Fault::new(FaultClass::Reconnect, "the server did not answer")
+}

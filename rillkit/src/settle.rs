@@ -1,0 +1,275 @@
+//! Carries out what was decided: acks, dead letters, touches, hand-backs. Nothing else changes the
+//! state of a message on the server. Every step checks that the message is still this consumer's,
+//! and is repeated until the server has answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::decide::Reason;
+use crate::dlq;
+use crate::error::{Error, ErrorKind};
+use crate::log;
+use crate::message::{EntryId, Message};
+use crate::post::{HANDED_BACK, Post};
+use crate::store::{Fault, FaultClass, Fenced, Return, Token};
+
+/// Ids in one ack.
+const ACKS: usize = 1000;
+
+/// The way to the task that acks. Ids that wait while an ack is under way leave together in the
+/// next one: an ack for each batch would tie the reads to the server's loop.
+#[derive(Debug, Clone)]
+pub(crate) struct Settler {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Ack(Vec<EntryId>),
+    AckNow(Token, oneshot::Sender<Result<(), Error>>),
+    Close,
+}
+
+impl Settler {
+    /// Starts the task.
+    pub(crate) fn start(post: Arc<Post>) -> (Self, JoinHandle<()>) {
+        let (orders, waiting) = mpsc::unbounded_channel();
+        (Self { orders }, tokio::spawn(settle(post, waiting)))
+    }
+
+    /// Acks in the background, until it is done.
+    pub(crate) fn ack(&self, ids: Vec<EntryId>) {
+        // The task ends after the last worker part that could send.
+        let _ = self.orders.send(Order::Ack(ids));
+    }
+
+    /// Acks one message and waits for the answer.
+    pub(crate) async fn ack_now(&self, id: EntryId, deliveries: u64) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        let stopped = || {
+            Error::new(
+                ErrorKind::NotSent,
+                format!("message {id} cannot be acked: the broker has stopped"),
+            )
+        };
+        self.orders
+            .send(Order::AckNow(Token { id, deliveries }, answer))
+            .map_err(|_| stopped())?;
+        answered.await.map_err(|_| stopped())?
+    }
+
+    /// Lets the task end once everything before is settled.
+    pub(crate) fn close(&self) {
+        let _ = self.orders.send(Order::Close);
+    }
+}
+
+async fn settle(post: Arc<Post>, mut waiting: mpsc::UnboundedReceiver<Order>) {
+    let mut orders = Vec::new();
+    let mut open = true;
+    while open && waiting.recv_many(&mut orders, 256).await > 0 {
+        let (mut ids, mut now) = (Vec::new(), Vec::new());
+        for order in orders.drain(..) {
+            match order {
+                Order::Ack(more) if ids.is_empty() => ids = more,
+                Order::Ack(more) => ids.extend(more),
+                Order::AckNow(token, answer) => now.push((token, answer)),
+                Order::Close => open = false,
+            }
+        }
+        if !now.is_empty() {
+            ack_now(&post, now).await;
+        }
+        for ids in ids.chunks(ACKS) {
+            ack(&post, ids).await;
+        }
+    }
+}
+
+async fn ack(post: &Post, ids: &[EntryId]) {
+    let mut backoff = Backoff::short();
+    loop {
+        // Nobody else takes an entry that was touched within its lease; half of it is the margin
+        // for the way to the server.
+        let (plain, fenced) = post
+            .hand
+            .settling(ids, post.policy().lease() / 2, Instant::now());
+        match ack_once(post, &plain, &fenced).await {
+            Ok(()) => break,
+            Err(fault) if fault.class == FaultClass::EnsureGroup => break,
+            Err(fault) => {
+                if post.may_complain() {
+                    log::trouble(&post.consumer, &fault);
+                }
+            }
+        }
+        if post.wait_or_give_up(backoff.wait()).await {
+            break;
+        }
+    }
+    post.hand.release(ids.iter().copied());
+}
+
+async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<(), Fault> {
+    if !plain.is_empty() {
+        post.store.ack(&post.consumer, plain).await?;
+    }
+    if !fenced.is_empty() {
+        let answers = post.store.ack_fenced(&post.consumer, fenced).await?;
+        for (token, answer) in fenced.iter().zip(answers) {
+            if answer == Fenced::Other {
+                log::lease_lost(&post.consumer, token.id);
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Error>>)>) {
+    let tokens: Vec<_> = waiting
+        .iter()
+        .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
+        .collect();
+    let answers = post.store.ack_fenced(&post.consumer, &tokens).await;
+    for (place, (token, answer)) in waiting.into_iter().enumerate() {
+        let id = token.id;
+        let result = match &answers {
+            Ok(answers) => match answers.get(place) {
+                Some(Fenced::Done) => {
+                    post.hand.release([id]);
+                    Ok(())
+                }
+                Some(Fenced::Gone | Fenced::Other) | None => Err(Error::new(
+                    ErrorKind::LeaseLost,
+                    format!("message {id} cannot be acked: it is no longer this consumer's"),
+                )),
+            },
+            Err(fault) => Err(Error::from_fault(
+                fault,
+                &format!("message {id} cannot be acked"),
+            )),
+        };
+        // Who asked may have been dropped.
+        let _ = answer.send(result);
+    }
+}
+
+/// Acks a message whose policy is at most once, just before its run; whether it may run.
+pub(crate) async fn ack_before_run(post: &Post, message: &Message) -> bool {
+    let (mut backoff, mut unknown) = (Backoff::short(), false);
+    loop {
+        match message.ack_now().await {
+            Ok(()) => return true,
+            Err(error) if error.kind() == ErrorKind::LeaseLost => {
+                // Not pending any more, after an ack whose answer was lost: that ack did it, as long
+                // as nobody else can have taken the entry.
+                let untouched = post.hand.untouched(message.id(), Instant::now());
+                let ours = unknown && untouched.is_some_and(|idle| idle < post.policy().lease());
+                post.hand.release([message.id()]);
+                if ours {
+                    message.set_settled();
+                } else {
+                    log::lease_lost(&post.consumer, message.id());
+                }
+                return ours;
+            }
+            Err(error) => unknown |= error.kind() == ErrorKind::Unknown,
+        }
+        if post.wait_or_give_up(backoff.wait()).await {
+            return false;
+        }
+    }
+}
+
+/// Moves a message to the DLQ. Until that can be written, the message stays pending and in hand.
+pub(crate) async fn dead_letter(post: Arc<Post>, message: Message, reason: Reason, error: String) {
+    let id = message.id();
+    log::dead_letter(
+        &post.consumer,
+        id,
+        message.deliveries(),
+        &post.dlq,
+        reason,
+        &error,
+    );
+    post.hand.set_stage(id, crate::in_hand::Stage::Settling);
+    let letter = dlq::letter(&post, &message, reason, &error);
+    let (mut short, mut slow) = (Backoff::short(), Backoff::slow());
+    while let Some(token) = post.hand.token(id) {
+        let wait = match post
+            .store
+            .dead_letter(&post.consumer, token, &post.dlq, &letter)
+            .await
+        {
+            // Gone: done before, and the answer was lost; or somebody acked it.
+            Ok(Fenced::Done | Fenced::Gone) => break,
+            Ok(Fenced::Other) => {
+                log::lease_lost(&post.consumer, id);
+                break;
+            }
+            Err(fault) if fault.class == FaultClass::EnsureGroup => break,
+            Err(fault) => {
+                if post.may_complain() {
+                    log::dead_letter_fault(&post.consumer, id, &post.dlq, &fault);
+                }
+                if fault.class == FaultClass::Config {
+                    slow.wait()
+                } else {
+                    short.wait()
+                }
+            }
+        };
+        if post.wait_or_give_up(wait).await {
+            break;
+        }
+    }
+    post.hand.release([id]);
+}
+
+/// Starts the idle time of failed runs now. Returns those that are another's. That the server
+/// cannot be reached changes nothing but when others would take them.
+pub(crate) async fn touch(post: &Post, tokens: &[Token]) -> Vec<EntryId> {
+    let sent = Instant::now();
+    let Ok(answers) = post.store.touch(&post.consumer, tokens).await else {
+        return Vec::new();
+    };
+    let mut lost = Vec::new();
+    for (token, answer) in tokens.iter().zip(answers) {
+        match answer {
+            Fenced::Done => post.hand.renewed(*token, sent),
+            Fenced::Gone | Fenced::Other => lost.push(token.id),
+        }
+    }
+    lost
+}
+
+/// Gives entries back to the group, for whichever worker looks next.
+pub(crate) async fn hand_back(post: &Post, returns: &[Return]) {
+    let mut backoff = Backoff::short();
+    // In small steps: newer servers keep the pending list by time, and an old time is looked for.
+    for chunk in returns.chunks(100) {
+        loop {
+            match post.store.give(&post.consumer, HANDED_BACK, chunk).await {
+                Ok(_) => break,
+                Err(fault) if fault.class == FaultClass::EnsureGroup => break,
+                Err(fault) => {
+                    if post.may_complain() {
+                        log::trouble(&post.consumer, &fault);
+                    }
+                }
+            }
+            if post.wait_or_give_up(backoff.wait()).await {
+                return;
+            }
+        }
+        post.hand.release(chunk.iter().map(|one| one.token.id));
+    }
+}
+
+/// An idle time that makes an entry due at once, for Python RillKit too.
+pub(crate) const LONG_AGO: Duration = Duration::from_secs(24 * 60 * 60);

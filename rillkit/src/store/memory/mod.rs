@@ -1,0 +1,408 @@
+//! The store in this process: what a Redis server does for the contract, and nothing more.
+//!
+//! All state is behind one lock, and every operation runs under it from its first poll to its end,
+//! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
+//! with a paused clock, idle times and block times follow that clock. What a group knows is in
+//! `group`, and the waiting of blocking reads is in `reader`.
+
+mod group;
+#[cfg(test)]
+mod model;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+pub(crate) use reader::MemoryReader;
+
+use super::{
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
+    Start, Summary, Take, Taken, Token,
+};
+use crate::message::{EntryId, Fields};
+use group::Group;
+use reader::Line;
+
+/// A handle to a store in this process; clones are the same store.
+#[derive(Clone)]
+pub(crate) struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    streams: HashMap<String, Stream>,
+    /// Who may wait for entries of a stream, which need not exist yet.
+    readers: HashMap<&'static str, Vec<Weak<Line>>>,
+}
+
+type Entries = BTreeMap<EntryId, Fields>;
+
+struct Stream {
+    entries: Entries,
+    last_id: EntryId,
+    groups: BTreeMap<String, Group>,
+}
+
+/// The milliseconds in ids: the wall clock when the store was made, and tokio's clock from there.
+#[derive(Clone, Copy)]
+struct Clock {
+    origin: Instant,
+    origin_ms: Duration,
+}
+
+/// The stores that have a name, while somebody holds them.
+static NAMED: LazyLock<Mutex<HashMap<String, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+
+impl MemoryStore {
+    /// An empty store that only its clones share.
+    pub(crate) fn new() -> Self {
+        let origin_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let clock = Clock {
+            origin: Instant::now(),
+            origin_ms,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                clock,
+                state: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The store of this name, shared by all in this process who hold it; when nobody does any
+    /// more, the name stands for a new one.
+    pub(crate) fn named(name: &str) -> Self {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = named.get(name).and_then(Weak::upgrade) {
+            return Self { shared };
+        }
+        named.retain(|_, shared| shared.strong_count() > 0);
+        let store = Self::new();
+        named.insert(name.to_owned(), Arc::downgrade(&store.shared));
+        store
+    }
+
+    pub(crate) async fn publish(
+        &self,
+        stream: &str,
+        entries: &[Fields],
+    ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
+        let mut state = self.lock();
+        let now_ms = self.shared.clock.now_ms();
+        let ids = entries
+            .iter()
+            .map(|fields| state.add(stream, fields, now_ms))
+            .collect();
+        state.wake(stream);
+        Ok(ids)
+    }
+
+    pub(crate) async fn ensure_group(
+        &self,
+        stream: &str,
+        group: &str,
+        start: Start,
+    ) -> Result<Ensured, Fault> {
+        let mut state = self.lock();
+        let stream = state.stream(stream);
+        if stream.groups.contains_key(group) {
+            return Ok(Ensured::Existed);
+        }
+        let after = match start {
+            Start::After(id) => id,
+            Start::New => stream.last_id,
+        };
+        stream.groups.insert(group.to_owned(), Group::new(after));
+        Ok(Ensured::Created)
+    }
+
+    pub(crate) async fn reader(&self, consumer: &Consumer) -> Result<MemoryReader, Fault> {
+        let line = Arc::new(Line::default());
+        let mut state = self.lock();
+        let lines = state.readers.entry(consumer.stream).or_default();
+        lines.retain(|line| line.strong_count() > 0);
+        lines.push(Arc::downgrade(&line));
+        Ok(MemoryReader::new(self.clone(), consumer.clone(), line))
+    }
+
+    pub(crate) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
+        // As on Redis, an ack where there is no group finds nothing to ack.
+        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+            for id in ids {
+                group.settle(*id);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn ack_fenced(
+        &self,
+        consumer: &Consumer,
+        tokens: &[Token],
+    ) -> Result<Vec<Fenced>, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        let ack = |token: &Token| {
+            let fenced = group.fence(&consumer.name, *token);
+            if fenced == Fenced::Done {
+                group.settle(token.id);
+            }
+            fenced
+        };
+        Ok(tokens.iter().map(ack).collect())
+    }
+
+    pub(crate) async fn touch(
+        &self,
+        consumer: &Consumer,
+        tokens: &[Token],
+    ) -> Result<Vec<Fenced>, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        let now = Instant::now();
+        let touch = |token: &Token| {
+            let fenced = group.fence(&consumer.name, *token);
+            if fenced == Fenced::Done {
+                group.hold(*token, &consumer.name, Duration::ZERO, now);
+            }
+            fenced
+        };
+        Ok(tokens.iter().map(touch).collect())
+    }
+
+    pub(crate) async fn take(
+        &self,
+        consumer: &Consumer,
+        takes: &[Take],
+    ) -> Result<Vec<Taken>, Fault> {
+        let mut state = self.lock();
+        let (group, entries) = state.group(consumer.stream, consumer.group)?;
+        let now = Instant::now();
+        Ok(takes
+            .iter()
+            .map(|take| group.take(entries, take, &consumer.name, now))
+            .collect())
+    }
+
+    pub(crate) async fn give(
+        &self,
+        consumer: &Consumer,
+        to: &str,
+        returns: &[Return],
+    ) -> Result<Vec<Fenced>, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        let now = Instant::now();
+        let to = Arc::from(to);
+        let give = |back: &Return| {
+            let fenced = group.fence(&consumer.name, back.token);
+            if fenced == Fenced::Done {
+                let token = Token {
+                    id: back.token.id,
+                    deliveries: back.deliveries,
+                };
+                group.hold(token, &to, back.idle, now);
+            }
+            fenced
+        };
+        Ok(returns.iter().map(give).collect())
+    }
+
+    pub(crate) async fn dead_letter(
+        &self,
+        consumer: &Consumer,
+        token: Token,
+        dlq: &str,
+        letter: &Fields,
+    ) -> Result<Fenced, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        let fenced = group.fence(&consumer.name, token);
+        if fenced != Fenced::Done {
+            return Ok(fenced);
+        }
+        state.add(dlq, letter, self.shared.clock.now_ms())?;
+        state.wake(dlq);
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        group.settle(token.id);
+        Ok(Fenced::Done)
+    }
+
+    pub(crate) async fn summary(&self, stream: &str, group: &str) -> Result<Summary, Fault> {
+        Ok(self.lock().group(stream, group)?.0.summary())
+    }
+
+    pub(crate) async fn peers(&self, stream: &str, group: &str) -> Result<Vec<Peer>, Fault> {
+        Ok(self.lock().group(stream, group)?.0.peers(Instant::now()))
+    }
+
+    pub(crate) async fn pending(
+        &self,
+        stream: &str,
+        group: &str,
+        consumer: &str,
+        from: EntryId,
+        count: usize,
+    ) -> Result<Vec<Pending>, Fault> {
+        Ok(self
+            .lock()
+            .group(stream, group)?
+            .0
+            .pending(consumer, from, count, Instant::now()))
+    }
+
+    pub(crate) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
+        Ok(self
+            .lock()
+            .group(consumer.stream, consumer.group)?
+            .0
+            .remove_if_empty(&consumer.name))
+    }
+
+    pub(crate) async fn groups(&self, stream: &str) -> Result<Vec<(String, EntryId)>, Fault> {
+        let state = self.lock();
+        let groups = state.streams.get(stream).map(|stream| &stream.groups);
+        Ok(groups
+            .into_iter()
+            .flatten()
+            .map(|(name, group)| (name.clone(), group.last_id()))
+            .collect())
+    }
+
+    pub(crate) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Fault> {
+        Ok(self.lock().streams.get(stream).map(|stream| stream.last_id))
+    }
+
+    pub(crate) async fn range(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        count: usize,
+    ) -> Result<Vec<Entry>, Fault> {
+        let state = self.lock();
+        let Some(stream) = state.streams.get(stream).filter(|_| from <= to) else {
+            return Ok(Vec::new());
+        };
+        let entries = stream.entries.range(from..=to).take(count);
+        Ok(entries
+            .map(|(id, fields)| Entry {
+                id: *id,
+                fields: fields.clone(),
+            })
+            .collect())
+    }
+
+    pub(crate) async fn replay(
+        &self,
+        dlq: &str,
+        id: EntryId,
+        stream: &str,
+        fields: &Fields,
+    ) -> Result<Replayed, Fault> {
+        let mut state = self.lock();
+        if !state
+            .streams
+            .get(dlq)
+            .is_some_and(|dlq| dlq.entries.contains_key(&id))
+        {
+            return Ok(Replayed::Gone);
+        }
+        let moved = state.add(stream, fields, self.shared.clock.now_ms())?;
+        state.wake(stream);
+        state.stream(dlq).entries.remove(&id);
+        Ok(Replayed::Moved(moved))
+    }
+
+    /// The next entries of the consumer's group, at once; an empty answer where there are none.
+    fn hand_out(&self, consumer: &Consumer, count: usize) -> Result<Vec<Entry>, Fault> {
+        let mut state = self.lock();
+        let (group, entries) = state.group(consumer.stream, consumer.group)?;
+        Ok(group.hand_out(entries, &consumer.name, count, Instant::now()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The stream, made where it is missing.
+    fn stream(&mut self, name: &str) -> &mut Stream {
+        let new = || Stream {
+            entries: Entries::new(),
+            last_id: EntryId::MIN,
+            groups: BTreeMap::new(),
+        };
+        self.streams.entry(name.to_owned()).or_insert_with(new)
+    }
+
+    fn group(&mut self, stream: &str, group: &str) -> Result<(&mut Group, &Entries), Fault> {
+        let missing = || {
+            let text =
+                format!("NOGROUP no stream '{stream}', or no consumer group '{group}' on it");
+            Fault::new(FaultClass::EnsureGroup, text)
+        };
+        let stream = self.streams.get_mut(stream).ok_or_else(missing)?;
+        let group = stream.groups.get_mut(group).ok_or_else(missing)?;
+        Ok((group, &stream.entries))
+    }
+
+    fn add(&mut self, stream: &str, fields: &Fields, now_ms: u64) -> Result<EntryId, Fault> {
+        if fields.is_empty() {
+            return Err(Fault::new(FaultClass::Config, "ERR an entry needs a field"));
+        }
+        let stream = self.stream(stream);
+        let id = if now_ms > stream.last_id.ms {
+            EntryId { ms: now_ms, seq: 0 }
+        } else {
+            stream.last_id.after()
+        };
+        stream.entries.insert(id, fields.clone());
+        stream.last_id = id;
+        Ok(id)
+    }
+
+    /// Has every reader of the stream look again.
+    fn wake(&self, stream: &str) {
+        for line in self
+            .readers
+            .get(stream)
+            .into_iter()
+            .flatten()
+            .filter_map(Weak::upgrade)
+        {
+            line.wake();
+        }
+    }
+}
+
+impl Clock {
+    fn now_ms(self) -> u64 {
+        let now = self.origin_ms.saturating_add(self.origin.elapsed());
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    }
+}

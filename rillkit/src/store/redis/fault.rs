@@ -1,0 +1,245 @@
+//! Sorts what the server and the connection answer: one total function, tested against the list of
+//! states that a server was put into.
+
+use redis::{ErrorKind, RedisError};
+
+use crate::store::{Fault, FaultClass};
+
+/// What has to be done about this error. What is not known is waited out.
+pub(super) fn classify(error: &RedisError) -> Fault {
+    let class = match server_code(error) {
+        Some((code, detail)) => of_server(code, detail),
+        None => of_connection(error),
+    };
+    Fault::new(class, text(error))
+}
+
+/// An error while connecting: nothing was sent yet.
+pub(super) fn while_connecting(error: &RedisError, address: &impl std::fmt::Display) -> Fault {
+    let fault = classify(error);
+    match fault.class {
+        FaultClass::Reconnect | FaultClass::Unreachable => Fault::new(
+            FaultClass::Unreachable,
+            format!("cannot reach redis at {address}: {}", fault.text),
+        ),
+        class @ (FaultClass::Wait | FaultClass::EnsureGroup | FaultClass::Config) => {
+            Fault::new(class, fault.text)
+        }
+    }
+}
+
+/// Whether the connection points at a server that cannot take writes any more: after a failover the
+/// name may resolve to another.
+pub(super) fn wants_another_server(error: &RedisError) -> bool {
+    server_code(error).is_some_and(|(code, detail)| match code {
+        "READONLY" | "MASTERDOWN" => true,
+        "UNBLOCKED" => detail.contains("instance state changed"),
+        _ => false,
+    })
+}
+
+fn of_server(code: &str, detail: &str) -> FaultClass {
+    match code {
+        "NOGROUP" => FaultClass::EnsureGroup,
+        "UNBLOCKED" if detail.contains("no longer exists") => FaultClass::EnsureGroup,
+        "WRONGTYPE" | "NOPERM" | "NOAUTH" | "WRONGPASS" | "CROSSSLOT" | "MOVED" | "ASK" => {
+            FaultClass::Config
+        }
+        "ERR" if is_config(detail) => FaultClass::Config,
+        _ => FaultClass::Wait,
+    }
+}
+
+/// The few answers without a code of their own that no waiting cures.
+fn is_config(detail: &str) -> bool {
+    let detail = detail.to_ascii_lowercase();
+    [
+        "unknown command",
+        "unknown subcommand",
+        "db index is out of range",
+        "invalid db index",
+        "select is not allowed in cluster mode",
+        "without any password configured",
+        "exhausted the last possible id",
+        "wrong number of arguments",
+    ]
+    .iter()
+    .any(|known| detail.contains(known))
+}
+
+fn of_connection(error: &RedisError) -> FaultClass {
+    match error.kind() {
+        ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed => FaultClass::Config,
+        _ if error.is_connection_refusal() => FaultClass::Unreachable,
+        _ => FaultClass::Reconnect,
+    }
+}
+
+/// The code and the rest of a server's answer. Redis 6.2 wraps an error inside a script into
+/// `ERR Error running script (..): @user_script:3: -NOGROUP ..`: there the inner code counts.
+fn server_code(error: &RedisError) -> Option<(&str, &str)> {
+    let code = error.code()?;
+    let detail = error.detail().unwrap_or_default();
+    if code == "ERR" && detail.starts_with("Error running script") {
+        let inner = detail
+            .rsplit_once("@user_script: ")
+            .map_or(detail, |(_, inner)| inner);
+        let inner = inner
+            .split_once(": ")
+            .map_or(inner, |(_, inner)| inner)
+            .trim_start_matches('-');
+        let (code, rest) = inner.split_once(' ').unwrap_or((inner, ""));
+        return Some((code, rest));
+    }
+    Some((code, detail))
+}
+
+fn text(error: &RedisError) -> String {
+    match (server_code(error), error.detail()) {
+        (Some((code, detail)), _) => explain(code, detail),
+        (None, Some(detail)) => format!("{} ({detail})", error.category()),
+        (None, None) => error.to_string(),
+    }
+}
+
+/// The server's words, and what to do where that is known.
+fn explain(code: &str, detail: &str) -> String {
+    let cure = match code {
+        "NOAUTH" => "; give a password in `REDIS_URL` or `REDIS_PASSWORD`",
+        "WRONGPASS" => "; check the user name and the password",
+        "MOVED" | "ASK" | "CROSSSLOT" => "; a redis cluster is not supported, use a single server",
+        _ => "",
+    };
+    format!("{code} {}{cure}", detail.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use redis::{Value, parse_redis_value};
+
+    use super::*;
+
+    fn answer(line: &str) -> RedisError {
+        match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => error.into(),
+            other => panic!("not an error: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_state_of_a_server_has_its_class() {
+        use FaultClass::{Config, EnsureGroup, Wait};
+        for (line, class) in [
+            ("UNBLOCKED the stream key no longer exists", EnsureGroup),
+            (
+                "NOGROUP the consumer group this client was blocked on no longer exists",
+                EnsureGroup,
+            ),
+            (
+                "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option",
+                EnsureGroup,
+            ),
+            (
+                "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+                Wait,
+            ),
+            ("UNBLOCKED client unblocked via CLIENT UNBLOCK", Wait),
+            (
+                "READONLY You can't write against a read only replica.",
+                Wait,
+            ),
+            (
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+                Wait,
+            ),
+            ("LOADING Redis is loading the dataset in memory", Wait),
+            ("BUSY Redis is busy running a script.", Wait),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                Wait,
+            ),
+            ("NOREPLICAS Not enough good replicas to write.", Wait),
+            ("MISCONF Redis is configured to save RDB snapshots", Wait),
+            (
+                "EXECABORT Transaction discarded because of previous errors.",
+                Wait,
+            ),
+            ("CLUSTERDOWN Hash slot not served", Wait),
+            (
+                "TRYAGAIN Multiple keys request during rehashing of slot",
+                Wait,
+            ),
+            ("ERR max number of clients reached", Wait),
+            ("ERR something nobody has seen before", Wait),
+            ("SOMECODE nobody has seen before", Wait),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value",
+                Config,
+            ),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                Config,
+            ),
+            ("MOVED 105 127.0.0.1:7001", Config),
+            (
+                "NOPERM this user has no permissions to run the 'xadd' command",
+                Config,
+            ),
+            ("NOAUTH Authentication required.", Config),
+            (
+                "WRONGPASS invalid username-password pair or user is disabled.",
+                Config,
+            ),
+            (
+                "ERR unknown command 'XREADGROUP', with args beginning with: ",
+                Config,
+            ),
+            ("ERR DB index is out of range", Config),
+            (
+                "ERR AUTH <password> called without any password configured for the default user.",
+                Config,
+            ),
+            (
+                "ERR The stream has exhausted the last possible ID, unable to add more items",
+                Config,
+            ),
+            (
+                "ERR Error running script (call to f_0a1b): @user_script:2: @user_script: 2: -NOGROUP No such key 's' or consumer group 'g'",
+                EnsureGroup,
+            ),
+            (
+                "ERR Error running script (call to f_0a1b): @user_script:9: @user_script: 9: -WRONGTYPE Operation against a key holding the wrong kind of value",
+                Config,
+            ),
+        ] {
+            assert_eq!(classify(&answer(line)).class, class, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_replaced() {
+        let broken: RedisError = io::Error::from(io::ErrorKind::BrokenPipe).into();
+        let late: RedisError = io::Error::from(io::ErrorKind::TimedOut).into();
+        let refused: RedisError = io::Error::from(io::ErrorKind::ConnectionRefused).into();
+        assert_eq!(classify(&broken).class, FaultClass::Reconnect);
+        assert_eq!(classify(&late).class, FaultClass::Reconnect);
+        assert_eq!(classify(&refused).class, FaultClass::Unreachable);
+        assert_eq!(
+            while_connecting(&late, &"h:1").class,
+            FaultClass::Unreachable
+        );
+    }
+
+    #[test]
+    fn a_failover_resolves_the_name_again() {
+        assert!(wants_another_server(&answer(
+            "READONLY You can't write against a read only replica."
+        )));
+        assert!(wants_another_server(&answer(
+            "UNBLOCKED force unblock, instance state changed"
+        )));
+        assert!(!wants_another_server(&answer("OOM command not allowed")));
+    }
+}

@@ -1,0 +1,19 @@
+-- Gives what is still this consumer's to another one.
+-- KEYS: stream. ARGV: group, consumer, the other, then id, count, new count and idle time in ms of
+-- each entry.
+-- Answers for each: 1 done, 0 not pending, -1 somebody else's.
+local answers = {}
+for i = 4, #ARGV, 4 do
+  local id = ARGV[i]
+  local row = redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1)[1]
+  if not row then
+    answers[#answers + 1] = 0
+  elseif row[2] ~= ARGV[2] or row[4] ~= tonumber(ARGV[i + 1]) then
+    answers[#answers + 1] = -1
+  else
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[3], 0, id,
+      'IDLE', ARGV[i + 3], 'RETRYCOUNT', ARGV[i + 2], 'JUSTID')
+    answers[#answers + 1] = 1
+  end
+end
+return answers

@@ -1,0 +1,147 @@
+//! A stream's name bound to the type of its bodies.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A stream and the type of the bodies on it, so that publisher and handler agree at compile time.
+///
+/// ```
+/// use rillkit::{Stream, subscribe};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Job {
+///     name: String,
+/// }
+///
+/// const JOBS: Stream<Job> = Stream::new("jobs").dlq("jobs-failed");
+///
+/// #[subscribe(stream = JOBS, group = "workers")]
+/// async fn run_job(job: Job) {
+///     println!("{}", job.name);
+/// }
+///
+/// # async fn publish(broker: rillkit::Broker) -> Result<(), rillkit::Error> {
+/// broker.publish(JOBS, &Job { name: "first".into() }).await?;
+/// # Ok(()) }
+/// ```
+pub struct Stream<T: ?Sized> {
+    name: &'static str,
+    dlq: Option<&'static str>,
+    body: PhantomData<fn() -> T>,
+}
+
+impl<T: ?Sized> Stream<T> {
+    /// The stream of this name. An empty name is refused when the broker starts.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            dlq: None,
+            body: PhantomData,
+        }
+    }
+
+    /// Names another dead-letter stream than `<stream>-dlq`.
+    #[must_use]
+    pub const fn dlq(self, name: &'static str) -> Self {
+        Self {
+            name: self.name,
+            dlq: Some(name),
+            body: PhantomData,
+        }
+    }
+
+    /// The stream's key in Redis.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The dead-letter stream that was given, if one was.
+    #[must_use]
+    pub const fn dlq_name(&self) -> Option<&'static str> {
+        self.dlq
+    }
+}
+
+impl<T: ?Sized> Clone for Stream<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Stream<T> {}
+
+impl<T: ?Sized> fmt::Debug for Stream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("name", &self.name)
+            .field("dlq", &self.dlq)
+            .finish()
+    }
+}
+
+/// Where a message can be published: a [`Stream`] constant of the body's type, or a name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stream that carries `{T}`",
+    label = "expected a stream name or a `Stream<{T}>` constant",
+    note = "a `Stream<A>` constant takes bodies of type `A` alone"
+)]
+pub trait Target<T: ?Sized>: target::Sealed {
+    /// The stream's key in Redis.
+    fn stream_name(&self) -> &str;
+}
+
+impl<T: ?Sized> Target<T> for Stream<T> {
+    fn stream_name(&self) -> &str {
+        self.name
+    }
+}
+
+impl<T: ?Sized> Target<T> for &str {
+    fn stream_name(&self) -> &str {
+        self
+    }
+}
+
+impl<T: ?Sized> Target<T> for &String {
+    fn stream_name(&self) -> &str {
+        self
+    }
+}
+
+/// A stream whose dead letters can be asked for: a [`Stream`] constant of any type, or a name.
+pub trait Source: target::Sealed {
+    /// The stream's key in Redis.
+    fn stream_name(&self) -> &str;
+    /// The dead-letter stream, when the constant names one.
+    fn dlq_name(&self) -> Option<&'static str>;
+}
+
+impl<T: ?Sized> Source for Stream<T> {
+    fn stream_name(&self) -> &str {
+        self.name
+    }
+
+    fn dlq_name(&self) -> Option<&'static str> {
+        self.dlq
+    }
+}
+
+impl Source for &str {
+    fn stream_name(&self) -> &str {
+        self
+    }
+
+    fn dlq_name(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+mod target {
+    pub trait Sealed {}
+    impl<T: ?Sized> Sealed for super::Stream<T> {}
+    impl Sealed for &str {}
+    impl Sealed for &String {}
+}

@@ -1,0 +1,290 @@
+//! Looks through the group's pending list for entries that are due and that nobody in this process
+//! has in hand: of workers that are gone, handed back at a stop, or forgotten by the living.
+//!
+//! It only looks, and offers what it finds to the worker, which takes an entry when it can start it
+//! at once. The whole list is never scanned at a time: a dead consumer's entries are read page by
+//! page from that consumer's own index, a living one's spread over one lease.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::decide;
+use crate::lane::Lane;
+use crate::log;
+use crate::message::{EntryId, Message};
+use crate::policy::Policy;
+use crate::post::{HANDED_BACK, Post};
+use crate::store::{Charge, Fault, FaultClass, Peer, Pending, Take, Taken};
+use crate::worker::Event;
+
+/// Entries that one look offers at most.
+pub(crate) const OFFERS: usize = 128;
+/// Entries in one page of a pending list.
+const PAGE: usize = 100;
+/// How often the list is looked at, at most: what a stopped worker hands back is taken up within
+/// about two of these. Jitter is subtracted, so that workers do not look together.
+const EVERY: Duration = Duration::from_millis(1000);
+const LEAST: Duration = Duration::from_millis(50);
+/// The group's position is looked at each so many times; see [`Post::floor`].
+const FLOOR_EVERY: u32 = 4;
+
+pub(crate) struct Takeover {
+    post: Arc<Post>,
+    lane: Arc<Lane>,
+    events: mpsc::UnboundedSender<Event>,
+    again: Arc<Notify>,
+    /// How far each consumer's list was read.
+    cursors: HashMap<Arc<str>, EntryId>,
+    looks: u32,
+}
+
+/// Whether a consumer shows signs of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    HandedBack,
+    Dead,
+    Living,
+}
+
+impl Takeover {
+    pub(crate) fn new(
+        post: Arc<Post>,
+        lane: Arc<Lane>,
+        events: mpsc::UnboundedSender<Event>,
+        again: Arc<Notify>,
+    ) -> Self {
+        Self {
+            post,
+            lane,
+            events,
+            again,
+            cursors: HashMap::new(),
+            looks: 0,
+        }
+    }
+
+    /// Looks for ever; the worker drops it at the stop.
+    pub(crate) async fn run(mut self) {
+        let every = (self.post.policy().lease() / 2).clamp(LEAST, EVERY);
+        loop {
+            // A server in trouble is the intake's to report.
+            let _ = self.look().await;
+            let wait = every.mul_f64(1.0 - fastrand::f64() / 4.0);
+            let _ = tokio::time::timeout(wait, self.again.notified()).await;
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Fault> {
+        let consumer = self.post.consumer.clone();
+        if self.looks.is_multiple_of(FLOOR_EVERY) {
+            update_floor(&self.post).await?;
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let summary = self
+            .post
+            .store
+            .summary(consumer.stream, consumer.group)
+            .await?;
+        let mine = summary
+            .consumers
+            .iter()
+            .find(|(name, _)| *name == consumer.name)
+            .map_or(0, |(_, count)| *count);
+        let nothing_of_others = summary.pending == mine;
+        if nothing_of_others && mine as usize <= self.post.hand.len() {
+            self.cursors.clear();
+            return Ok(());
+        }
+        let mut peers = self.peers(&summary.consumers).await?;
+        peers.retain(|(peer, _)| peer.pending > 0);
+        peers.sort_by_key(|(_, life)| match life {
+            Life::HandedBack => 0,
+            Life::Dead => 1,
+            Life::Living => 2,
+        });
+        self.cursors
+            .retain(|name, _| peers.iter().any(|(peer, _)| peer.name == *name));
+        let (mut offers, mut exhausted) = (Vec::new(), Vec::new());
+        for (peer, life) in peers {
+            self.look_at(&peer, life, &mut offers, &mut exhausted)
+                .await?;
+        }
+        if !offers.is_empty() {
+            let _ = self.events.send(Event::Overdue(offers));
+        }
+        self.bury(exhausted).await
+    }
+
+    /// Who has entries pending, and whether they live. Where the server does not say how long they
+    /// have been idle, everybody counts as dead: each entry's own idle time decides all the same.
+    async fn peers(&self, pending: &[(Arc<str>, u64)]) -> Result<Vec<(Peer, Life)>, Fault> {
+        let consumer = &self.post.consumer;
+        let lease = self.post.policy().lease();
+        let peers = match self.post.store.peers(consumer.stream, consumer.group).await {
+            Err(fault) if fault.class == FaultClass::Config => {
+                let unknown = |(name, pending): &(Arc<str>, u64)| Peer {
+                    name: Arc::clone(name),
+                    pending: *pending,
+                    idle: Duration::MAX,
+                };
+                pending.iter().map(unknown).collect()
+            }
+            peers => peers?,
+        };
+        let life = |peer: &Peer| match peer {
+            Peer { name, .. } if **name == *HANDED_BACK => Life::HandedBack,
+            Peer { name, .. } if *name == consumer.name => Life::Living,
+            Peer { idle, .. } if *idle >= lease => Life::Dead,
+            _ => Life::Living,
+        };
+        Ok(peers
+            .into_iter()
+            .map(|peer| {
+                let life = life(&peer);
+                (peer, life)
+            })
+            .collect())
+    }
+
+    /// Reads on in one consumer's list, and sorts out what is due.
+    async fn look_at(
+        &mut self,
+        peer: &Peer,
+        life: Life,
+        offers: &mut Vec<Take>,
+        exhausted: &mut Vec<Take>,
+    ) -> Result<(), Fault> {
+        let mut left = self.share(peer, life);
+        let start = self
+            .cursors
+            .get(&peer.name)
+            .copied()
+            .unwrap_or(EntryId::MIN);
+        let (mut from, mut wrapped) = (start, start == EntryId::MIN);
+        while left > 0 && offers.len() < OFFERS && exhausted.len() < OFFERS {
+            let count = left.min(PAGE);
+            let Post {
+                store, consumer, ..
+            } = &*self.post;
+            let page = store
+                .pending(consumer.stream, consumer.group, &peer.name, from, count)
+                .await?;
+            left -= count;
+            for row in &page {
+                if offers.len() >= OFFERS || exhausted.len() >= OFFERS {
+                    break;
+                }
+                from = row.token.id.after();
+                if let Some(take) = self.offer(&peer.name, row) {
+                    match decide::admit(row.token.deliveries, self.post.policy()) {
+                        Some(_) if take.charge == Charge::Counted => exhausted.push(take),
+                        _ => offers.push(take),
+                    }
+                }
+            }
+            if page.len() < count {
+                if wrapped {
+                    from = EntryId::MIN;
+                    break;
+                }
+                (from, wrapped) = (EntryId::MIN, true);
+            }
+        }
+        self.cursors.insert(Arc::clone(&peer.name), from);
+        Ok(())
+    }
+
+    /// How many rows of a consumer's list are read in this look.
+    fn share(&self, peer: &Peer, life: Life) -> usize {
+        let pending = usize::try_from(peer.pending).unwrap_or(usize::MAX);
+        match life {
+            Life::HandedBack | Life::Dead => pending.min(10 * PAGE),
+            // A living consumer's whole list is seen within one lease.
+            Life::Living => {
+                let looks =
+                    (self.post.policy().lease().as_secs_f64() / EVERY.as_secs_f64()).max(1.0);
+                ((pending as f64 / looks).ceil() as usize).clamp(1, 10 * PAGE)
+            }
+        }
+    }
+
+    /// What to take over, if this entry is due.
+    fn offer(&self, owner: &Arc<str>, row: &Pending) -> Option<Take> {
+        let policy: &Policy = self.post.policy();
+        let mine = *owner == self.post.consumer.name;
+        if mine && self.post.hand.contains(row.token.id) {
+            return None;
+        }
+        let min_idle = policy.delay(row.token.deliveries);
+        if row.idle < min_idle {
+            return None;
+        }
+        // Its own name, and not in hand: it was handed out and never arrived.
+        let charge = if mine && !self.post.has_given_name() {
+            Charge::Kept
+        } else {
+            Charge::Counted
+        };
+        Some(Take {
+            token: row.token,
+            owner: Arc::clone(owner),
+            min_idle,
+            charge,
+        })
+    }
+
+    /// Takes entries whose workers died in every run, to dead-letter them unrun.
+    async fn bury(&mut self, exhausted: Vec<Take>) -> Result<(), Fault> {
+        if exhausted.is_empty() {
+            return Ok(());
+        }
+        let takes: Vec<_> = exhausted
+            .into_iter()
+            .map(|take| Take {
+                charge: Charge::Kept,
+                ..take
+            })
+            .collect();
+        let taken = self.post.store.take(&self.post.consumer, &takes).await?;
+        for (take, taken) in takes.into_iter().zip(taken) {
+            match taken {
+                Taken::Entry(fields) => {
+                    self.post
+                        .hand
+                        .arrive([take.token], tokio::time::Instant::now());
+                    let message = Message::new(
+                        take.token.id,
+                        take.token.deliveries,
+                        fields,
+                        Arc::clone(&self.lane),
+                    );
+                    let _ = self.events.send(Event::Exhausted(message));
+                }
+                Taken::Lost => log::lost(&self.post.consumer, take.token.id),
+                Taken::Gone | Taken::Other => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes how far everybody is: the lowest pending entry, or the last that was handed out when
+/// nothing is pending. The position is asked for first, so that what is handed out in between is
+/// behind it.
+pub(crate) async fn update_floor(post: &Post) -> Result<(), Fault> {
+    let consumer = &post.consumer;
+    let groups = post.store.groups(consumer.stream).await?;
+    let Some((_, delivered)) = groups.into_iter().find(|(name, _)| name == consumer.group) else {
+        return Ok(());
+    };
+    let summary = post.store.summary(consumer.stream, consumer.group).await?;
+    post.set_floor(Some(
+        summary
+            .lowest
+            .map_or(delivered, |lowest| lowest.before().min(delivered)),
+    ));
+    Ok(())
+}

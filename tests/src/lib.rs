@@ -1,0 +1,1 @@
+//! Tests of RillKit through its public API.

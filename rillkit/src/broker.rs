@@ -177,6 +177,40 @@ impl Broker {
         Publish::new(&self.store, &stream, body)
     }
 
+    /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
+    /// program writes that is no RillKit, or what a test of an undecodable entry needs. A body
+    /// goes into the field `data`, as JSON.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// broker.publish_fields("jobs", [("data", r#"{"name":"a"}"#), ("origin", "import")]).await?;
+    /// # let nothing: [(&str, &str); 0] = [];
+    /// # let error = broker.publish_fields("jobs", nothing).await.unwrap_err();
+    /// # assert_eq!(error.kind(), rillkit::ErrorKind::Input);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`publish`](Self::publish); no fields at all are refused.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn publish_fields<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        stream: impl Source,
+        fields: impl IntoIterator<Item = (N, V)>,
+    ) -> Publish<'_> {
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Publish::with_fields(&self.store, stream.stream_name(), fields)
+    }
+
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
     /// ids.
     ///
@@ -340,6 +374,16 @@ impl Broker {
             log::dlq_unusable(&post.consumer, &post.dlq, &fault);
         }
         Ok(())
+    }
+}
+
+/// Where it is: `in process`, or the server's address, never the login.
+impl fmt::Display for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.store {
+            Store::Redis(store) => fmt::Display::fmt(store.address(), f),
+            Store::Memory(_) => f.write_str("in process"),
+        }
     }
 }
 

@@ -286,24 +286,19 @@ impl Broker {
                     .given_consumer()
                     .map_or_else(|| Arc::clone(&name), Arc::from),
             };
-            let post = Post::new(subscription, consumer, self.store.clone());
+            let post = Arc::new(Post::new(subscription, consumer, self.store.clone()));
             self.prepare(&post).await?;
             posts.push(post);
         }
         let keeper = LeaseKeeper::start(&self.store)?;
         let stop = watch::Sender::new(false);
-        let places = posts
-            .iter()
-            .map(|post| (post.consumer.stream, post.consumer.group))
-            .collect();
-        let start = |post| {
-            let worker = Worker::start(post, settings.states.clone(), &keeper);
+        let start = |post: &Arc<Post>| {
+            let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
             tokio::spawn(worker.run(stop.subscribe(), settings.grace))
         };
-        let workers = posts.into_iter().map(start).collect();
+        let workers = posts.iter().map(start).collect();
         Ok(Running {
-            store: self.store.clone(),
-            places,
+            posts,
             stop,
             workers,
             _keeper: keeper,
@@ -403,8 +398,7 @@ impl fmt::Debug for Broker {
 /// background; [`stop`](Self::stop) waits for it.
 #[derive(Debug)]
 pub struct Running {
-    store: Store,
-    places: Vec<(&'static str, &'static str)>,
+    posts: Vec<Arc<Post>>,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
     _keeper: LeaseKeeper,
@@ -422,9 +416,26 @@ impl Running {
         }
     }
 
-    /// Waits until the groups of the running handlers have read everything and nothing is pending:
-    /// every message has been handled, or dead-lettered. For tests, and for jobs that end when
-    /// their work is done.
+    /// Waits until the groups of the running handlers have read everything, nothing is pending, and
+    /// none of these handlers runs: every message has been handled, or dead-lettered. For tests,
+    /// and for jobs that end when their work is done.
+    ///
+    /// What handlers publish to each other's streams is waited for as well.
+    ///
+    /// ```
+    /// # mod app {
+    /// #[rillkit::subscribe(stream = "jobs", group = "workers")]
+    /// pub async fn run_job(_job: String) {}
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let running = broker.start().await?;
+    /// broker.publish("jobs", "a body").await?;
+    /// running.drained().await?;
+    /// running.stop().await;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -432,24 +443,84 @@ impl Running {
     pub async fn drained(&self) -> Result<(), Error> {
         let failed =
             |fault: Fault| Error::from_fault(&fault, "asking whether everything is handled failed");
-        let mut wait = Duration::from_millis(1);
-        for (stream, group) in &self.places {
-            while !self.is_drained(stream, group).await.map_err(failed)? {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_millis(100));
+        let mut before = None;
+        loop {
+            let mut ends = Vec::with_capacity(self.posts.len());
+            for post in &self.posts {
+                ends.push(drained_to(post).await.map_err(failed)?);
             }
+            // A handler may have published to a stream that had been looked at; nobody has when
+            // two looks at all of them find the same.
+            if before.as_ref() == Some(&ends) {
+                return Ok(());
+            }
+            before = Some(ends);
         }
-        Ok(())
+    }
+}
+
+/// Waits until nothing of this post is left to do; the last id of its stream then.
+async fn drained_to(post: &Post) -> Result<EntryId, Fault> {
+    let mut wait = Duration::from_millis(1);
+    loop {
+        let end = end_if_drained(post).await?;
+        // In this order: what has acked and is no longer pending may still run.
+        if let Some(end) = end.filter(|_| !post.is_running()) {
+            return Ok(end);
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_millis(100));
+    }
+}
+
+async fn end_if_drained(post: &Post) -> Result<Option<EntryId>, Fault> {
+    let Consumer { stream, group, .. } = post.consumer;
+    let Some(last) = post.store.last_id(stream).await? else {
+        return Ok(Some(EntryId::MIN));
+    };
+    let groups = post.store.groups(stream).await?;
+    let read = groups
+        .into_iter()
+        .any(|(name, delivered)| name == group && delivered >= last);
+    let drained = read && post.store.summary(stream, group).await?.pending == 0;
+    Ok(drained.then_some(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Undecodable;
+    use crate::message::Message;
+    use crate::outcome::Outcome;
+    use crate::policy::AckPolicy;
+    use crate::subscription::HandlerFuture;
+
+    fn takes_ten_seconds(_: &Message) -> Result<HandlerFuture, Undecodable> {
+        Ok(Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Outcome::Done
+        }))
     }
 
-    async fn is_drained(&self, stream: &str, group: &str) -> Result<bool, Fault> {
-        let Some(last) = self.store.last_id(stream).await? else {
-            return Ok(true);
-        };
-        let groups = self.store.groups(stream).await?;
-        let read = groups
-            .into_iter()
-            .any(|(name, delivered)| name == group && delivered >= last);
-        Ok(read && self.store.summary(stream, group).await?.pending == 0)
+    static ACKED_FIRST: Subscription =
+        Subscription::new("slow", "app", file!(), line!(), "s", "g", takes_ten_seconds)
+            .ack_policy(AckPolicy::AckFirst)
+            .check();
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_is_acked_already_is_waited_for() {
+        let broker = Broker::memory().with_handlers([&ACKED_FIRST]);
+        let running = broker.start().await.unwrap();
+        let began = Instant::now();
+        broker.publish("s", "a body").await.unwrap();
+        running.drained().await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    #[test]
+    fn a_broker_says_where_it_is_and_not_who_it_is() {
+        let redis = Broker::connect("redis://user:secret@example.test:7000/3").unwrap();
+        assert_eq!(redis.to_string(), "example.test:7000");
+        assert_eq!(Broker::memory().to_string(), "in process");
     }
 }

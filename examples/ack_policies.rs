@@ -1,4 +1,4 @@
-//! The four ack policies, each with a handler that fails and one retry at most.
+//! The four ack policies, each with a handler that fails.
 
 use rillkit::{Broker, Message, subscribe};
 
@@ -8,25 +8,49 @@ fn fail(msg: &Message) -> Result<(), &'static str> {
 }
 
 /// A failure is retried, and ends in the dead-letter queue.
-#[subscribe(stream = "nack-on-error", group = "g", dlq = "failed", ack_policy = nack_on_error, max_retries = 1, claim_idle_ms = 200)]
+#[subscribe(
+    stream = "nack-on-error",
+    group = "workers",
+    dlq = "failed",
+    ack_policy = nack_on_error,
+    max_retries = 1,
+    claim_idle_ms = 200
+)]
 async fn nack_on_error(msg: Message) -> Result<(), &'static str> {
     fail(&msg)
 }
 
 /// A failure is logged, and that is all.
-#[subscribe(stream = "ack-always", group = "g", dlq = "failed", ack_policy = ack_always, max_retries = 1, claim_idle_ms = 200)]
+#[subscribe(
+    stream = "ack-always",
+    group = "workers",
+    dlq = "failed",
+    ack_policy = ack_always
+)]
 async fn ack_always(msg: Message) -> Result<(), &'static str> {
     fail(&msg)
 }
 
 /// Acked before it runs: it never runs twice, and is lost if the process ends in the run.
-#[subscribe(stream = "ack-first", group = "g", dlq = "failed", ack_policy = ack_first, max_retries = 1, claim_idle_ms = 200)]
+#[subscribe(
+    stream = "ack-first",
+    group = "workers",
+    dlq = "failed",
+    ack_policy = ack_first
+)]
 async fn ack_first(msg: Message) -> Result<(), &'static str> {
     fail(&msg)
 }
 
 /// Only marks count: without one the message comes back, whatever the handler returns.
-#[subscribe(stream = "manual", group = "g", dlq = "failed", ack_policy = manual, max_retries = 1, claim_idle_ms = 200)]
+#[subscribe(
+    stream = "manual",
+    group = "workers",
+    dlq = "failed",
+    ack_policy = manual,
+    max_retries = 1,
+    claim_idle_ms = 200
+)]
 async fn manual(msg: Message) -> Result<(), &'static str> {
     if msg.is_redelivery() {
         println!("  delivery {} is marked as done", msg.deliveries());

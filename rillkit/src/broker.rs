@@ -423,13 +423,14 @@ impl Running {
     /// What handlers publish to each other's streams is waited for as well.
     ///
     /// ```
-    /// # mod app {
-    /// #[rillkit::subscribe(stream = "jobs", group = "workers")]
-    /// pub async fn run_job(_job: String) {}
-    /// # }
+    /// use rillkit::{Broker, handlers, subscribe};
+    ///
+    /// #[subscribe(stream = "jobs", group = "workers")]
+    /// async fn run_job(_job: String) {}
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// let broker = Broker::memory().with_handlers(handlers![run_job]);
     /// let running = broker.start().await?;
     /// broker.publish("jobs", "a body").await?;
     /// running.drained().await?;

@@ -115,7 +115,8 @@ impl Broker {
         Self::on(Store::Memory(MemoryStore::new()))
     }
 
-    /// Provides a value to handlers that take a [`State<T>`](crate::State).
+    /// Provides a value to handlers that take a [`State<T>`](crate::State): one for each type, and
+    /// the last counts. What else looks at it can share an `Arc`, as the value, or inside it.
     #[must_use]
     pub fn with_state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.settings_mut().states.insert(value);
@@ -135,7 +136,13 @@ impl Broker {
 
     /// Runs only the handlers that have one of these names: of their stream, of their function, or
     /// of their function with its module. The variable `RILLKIT_ONLY` (names with commas between)
-    /// does the same where this was not called.
+    /// does the same where this was not called. A name that no handler has fails the start.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), rillkit::Error> {
+    /// rillkit::Broker::from_env()?.only(["jobs", "send_mail"]).run().await
+    /// # }
+    /// ```
     #[must_use]
     pub fn only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.settings_mut().only = names.into_iter().map(Into::into).collect();
@@ -214,6 +221,15 @@ impl Broker {
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
     /// ids.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::PublishAllError> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let ids = broker.publish_all("jobs", ["one", "two"]).await?;
+    /// assert_eq!(ids.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As for [`publish`](Self::publish); the error holds the ids of those that were published
@@ -262,6 +278,23 @@ impl Broker {
 
     /// Starts the handlers and returns when their groups exist and they read. A server that is not
     /// there yet is waited for.
+    ///
+    /// Each start has consumers of its own: a broker that is started twice is two workers.
+    ///
+    /// ```
+    /// use rillkit::{Broker, handlers, subscribe};
+    ///
+    /// #[subscribe(stream = "jobs", group = "workers")]
+    /// async fn run_job(_job: String) {}
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// let broker = Broker::memory().with_handlers(handlers![run_job]);
+    /// let running = broker.start().await?;
+    /// // ..
+    /// running.stop().await;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -10,6 +10,23 @@ use crate::store::{Fault, FaultClass};
 /// An error of the broker: what is wrong, what was expected, what to do.
 ///
 /// The text never holds a password. Match on [`Error::kind`] to act on it.
+///
+/// ```
+/// use rillkit::{Broker, ErrorKind};
+///
+/// async fn publish(broker: &Broker) -> Result<(), rillkit::Error> {
+///     match broker.publish("jobs", "a body").await {
+///         // Surely not published: nobody gets it twice when it is sent again.
+///         Err(error) if matches!(error.kind(), ErrorKind::NotSent | ErrorKind::Refused) => {
+///             broker.publish("jobs", "a body").await?;
+///         }
+///         // May have been published.
+///         Err(error) => return Err(error),
+///         Ok(_id) => {}
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

@@ -135,6 +135,21 @@ pub use crate::subscription::Subscription;
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.
 ///
+/// ```no_run
+/// #[rillkit::subscribe(stream = "greetings", group = "greeters")]
+/// async fn greet(name: String) {
+///     println!("hello {name}");
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), rillkit::Error> {
+///     rillkit::run().await
+/// }
+/// ```
+///
+/// Handlers in a library crate are found if the program refers to that crate: write
+/// `use that_crate as _;`.
+///
 /// # Errors
 ///
 /// What no waiting can cure; see [`Broker::start`].
@@ -142,7 +157,9 @@ pub async fn run() -> Result<(), Error> {
     Broker::from_env()?.run().await
 }
 
-/// Lists handlers by the names of their functions, for programs that cannot rely on collection.
+/// Lists handlers by the names of their functions, for
+/// [`Broker::with_handlers`]: for tests, which run the handlers they are about, and for programs
+/// that cannot rely on collection.
 ///
 /// ```
 /// use rillkit::{Broker, handlers, subscribe};

@@ -342,6 +342,18 @@ impl Message {
     /// Acks at once, before the handler ends. What the handler returns afterwards can only be
     /// logged.
     ///
+    /// ```
+    /// use rillkit::{HandlerError, Message, subscribe};
+    ///
+    /// #[subscribe(stream = "reports", group = "printers")]
+    /// async fn print(_report: String, msg: Message) -> Result<(), HandlerError> {
+    ///     // Better not printed than printed twice.
+    ///     msg.ack_now().await?;
+    ///     // ..
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::LeaseLost`] when the message is no longer this consumer's, so that somebody

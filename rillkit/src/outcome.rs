@@ -122,6 +122,17 @@ impl fmt::Debug for HandlerError {
 }
 
 /// Lets `?` classify an error in a handler that returns `Result<(), HandlerError>`.
+///
+/// ```
+/// use std::time::Duration;
+/// use rillkit::{HandlerError, ResultExt};
+///
+/// fn read(path: &str) -> Result<u32, HandlerError> {
+///     let text = std::fs::read_to_string(path).or_retry_after(Duration::from_secs(5))?;
+///     text.trim().parse().or_reject()
+/// }
+/// # assert_eq!(read("no/such/file").unwrap_err().delay(), Some(Duration::from_secs(5)));
+/// ```
 pub trait ResultExt<T> {
     /// An error means that no retry can help.
     ///

@@ -22,6 +22,9 @@
 pub(crate) mod memory;
 pub(crate) mod redis;
 
+#[cfg(test)]
+mod conformance;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

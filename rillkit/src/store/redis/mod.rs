@@ -61,6 +61,9 @@ impl RedisStore {
         stream: &str,
         entries: &[Fields],
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         if let [entry] = entries {
             let answer = self.link.run(&xadd(stream, entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
@@ -104,6 +107,9 @@ impl RedisStore {
     }
 
     pub(super) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let mut ack = Cmd::with_capacity(ids.len() + 3, ids.len() * 18 + 64);
         ack.arg("XACK").arg(consumer.stream).arg(consumer.group);
         for id in ids {

@@ -120,8 +120,8 @@ pub(crate) fn check(function: Function, errors: &mut Errors) -> Option<Handler> 
 fn check_shape(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
     if signature.asyncness.is_none() {
-        errors.add(
-            &signature.fn_token,
+        errors.add_at(
+            signature.fn_token.span,
             format!("a handler is an async function; write `async fn {name}`"),
         );
     }

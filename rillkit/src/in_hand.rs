@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +15,33 @@ use tokio::time::Instant;
 use crate::message::EntryId;
 use crate::store::Token;
 
+/// Entries by their ids. An id is a time and a counter that the server made, so that a multiplication
+/// spreads them well enough, at a tenth of the cost of the default hash.
+type ById<T> = HashMap<EntryId, T, BuildHasherDefault<IdHasher>>;
+
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write_u64(&mut self, part: u64) {
+        self.0 = (self.0.rotate_left(32) ^ part).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its buckets from the low bits, the product is best in the high ones.
+        self.0.rotate_left(26)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct InHand {
-    held: Mutex<HashMap<EntryId, Held>>,
+    held: Mutex<ById<Held>>,
     /// The entry whose handler the worker polls in place at this moment; `0-0` is none. Two plain
     /// stores for each message instead of a lock; a torn read names no entry in hand.
     inline_ms: AtomicU64,
@@ -68,7 +93,7 @@ pub(crate) struct Rounds {
 }
 
 impl InHand {
-    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Held>> {
+    fn lock(&self) -> MutexGuard<'_, ById<Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, ErrorKind};
 use crate::lane::Lane;
 use crate::outcome::BoxError;
@@ -60,13 +62,21 @@ impl EntryId {
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
+    let digit = |byte: &u8| {
+        Some(byte.wrapping_sub(b'0'))
+            .filter(|digit| *digit < 10)
+            .map(u64::from)
+    };
+    // Nineteen digits always fit.
+    let (sure, rest) = digits.split_at(digits.len().min(19));
+    let mut number = 0;
+    for byte in sure {
+        number = number * 10 + digit(byte)?;
     }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    })
+    for byte in rest {
+        number = number.checked_mul(10)?.checked_add(digit(byte)?)?;
+    }
+    (!digits.is_empty()).then_some(number)
 }
 
 impl fmt::Display for EntryId {
@@ -99,7 +109,10 @@ impl FromStr for EntryId {
 
 /// The fields of an entry, in order. Names and values are bytes: Redis does not ask for UTF-8.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
+pub struct Fields(SmallVec<[Field; 1]>);
+
+/// A name and a value. Most entries have one field, which is then kept in place.
+type Field = (Vec<u8>, Vec<u8>);
 
 impl Fields {
     /// The value of the first field of this name.

@@ -56,11 +56,11 @@ pub(super) fn fields(reply: Value) -> Result<Fields, Fault> {
         return Err(odd("fields"));
     };
     let mut flat = flat.into_iter();
-    let mut fields = Vec::with_capacity(flat.len() / 2);
+    let mut fields = Fields::default();
     while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
-        fields.push((bytes(name)?, bytes(value)?));
+        fields.push(bytes(name)?, bytes(value)?);
     }
-    Ok(fields.into_iter().collect())
+    Ok(fields)
 }
 
 fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {

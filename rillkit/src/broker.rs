@@ -256,7 +256,7 @@ impl Broker {
             self.prepare(&post).await?;
             posts.push(post);
         }
-        let keeper = LeaseKeeper::start(&self.store)?;
+        let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let places = posts
             .iter()
@@ -272,7 +272,6 @@ impl Broker {
             places,
             stop,
             workers,
-            _keeper: keeper,
         })
     }
 
@@ -363,7 +362,6 @@ pub struct Running {
     places: Vec<(&'static str, &'static str)>,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
-    _keeper: LeaseKeeper,
 }
 
 impl Running {
@@ -399,13 +397,11 @@ impl Running {
     }
 
     async fn is_drained(&self, stream: &str, group: &str) -> Result<bool, Fault> {
-        let Some(last) = self.store.last_id(stream).await? else {
+        let groups = self.store.groups(stream).await?;
+        let Some((_, delivered)) = groups.into_iter().find(|(name, _)| name == group) else {
             return Ok(true);
         };
-        let groups = self.store.groups(stream).await?;
-        let read = groups
-            .into_iter()
-            .any(|(name, delivered)| name == group && delivered >= last);
-        Ok(read && self.store.summary(stream, group).await?.pending == 0)
+        let unread = self.store.range(stream, delivered.after(), EntryId::MAX, 1);
+        Ok(unread.await?.is_empty() && self.store.summary(stream, group).await?.pending == 0)
     }
 }

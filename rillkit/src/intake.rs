@@ -122,7 +122,14 @@ impl Intake {
                 return Ok(());
             };
             match fault.class {
-                FaultClass::EnsureGroup => self.recreate_group().await?,
+                FaultClass::EnsureGroup => {
+                    // Somebody may delete it again and again.
+                    if self.trouble.is_going_on() {
+                        self.wait_out(&fault).await;
+                    }
+                    self.trouble.begin();
+                    self.recreate_group().await?;
+                }
                 FaultClass::Wait => self.wait_out(&fault).await,
                 FaultClass::Reconnect | FaultClass::Unreachable => {
                     self.cautious = CAUTIOUS_READS;
@@ -406,6 +413,14 @@ impl Reads {
 }
 
 impl Trouble {
+    fn is_going_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
     /// Notes a fault; how long to wait before the next try.
     fn note(&mut self, post: &Post, fault: &Fault) -> Duration {
         let now = Instant::now();

@@ -113,7 +113,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(post: Post, states: States, keeper: &LeaseKeeper) -> Self {
+    pub(crate) fn start(post: Post, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
         let post = Arc::new(post);
         let (sender, events) = mpsc::unbounded_channel();
         let (settler, settling) = Settler::start(Arc::clone(&post));
@@ -139,7 +139,7 @@ impl Worker {
         Self {
             pace: Pace::new(policy.concurrency as usize, reads_ahead),
             free: policy.concurrency as usize,
-            lease: keeper.keep(Arc::clone(&post)),
+            lease: LeaseKeeper::keep(keeper, Arc::clone(&post)),
             intake: tokio::spawn(intake.run()),
             takeover: tokio::spawn(takeover.run()),
             post,
@@ -488,12 +488,11 @@ impl Worker {
             .filter(|more| !more.is_zero())
             .map(|more| later(now, more));
         let untouched = self.post.hand.untouched(id, now);
-        if !self.post.hand.set_stage(id, Stage::Waiting { hold_until }) {
-            return;
-        }
         let Some(token) = self.post.hand.token(id) else {
-            return;
+            // Another consumer has it.
+            return self.post.hand.release([id]);
         };
+        self.post.hand.set_stage(id, Stage::Waiting { hold_until });
         self.retries.insert(later(now, delay), token);
         let short = (formula / 100).max(Duration::from_millis(10));
         // At a stop it is handed back with its idle time.

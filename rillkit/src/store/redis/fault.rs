@@ -112,7 +112,7 @@ fn explain(code: &str, detail: &str) -> String {
         "MOVED" | "ASK" | "CROSSSLOT" => "; a redis cluster is not supported, use a single server",
         _ => "",
     };
-    format!("{code} {}{cure}", detail.trim_end())
+    format!("{code} {}{cure}", detail.trim_end().trim_end_matches('.'))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rillkit::{Broker, Message, Running, subscribe};
+use rillkit::{Broker, Message, subscribe};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -36,31 +36,39 @@ async fn run_job(job: Job, msg: Message) -> Result<(), JobError> {
     }
 }
 
+/// The DLQ is a stream like any other: this handler sees each dead letter, and leaves it there.
+#[subscribe(stream = "jobs-dlq", group = "support")]
+async fn dead_letter(letter: Message) {
+    println!("dead letter");
+    for (name, value) in letter.fields().iter().take(6) {
+        let (name, value) = (
+            String::from_utf8_lossy(name),
+            String::from_utf8_lossy(value),
+        );
+        println!("  {name}: {value}");
+    }
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .init();
     let broker = Broker::from_env_or("memory://")?;
-    let running: Running = broker.start().await?;
-    for name in ["ok", "flaky", "broken"] {
-        broker
-            .publish(
-                "jobs",
-                &Job {
-                    name: name.to_owned(),
-                },
-            )
-            .await?;
+    eprintln!("store: {broker}");
+    let running = broker.start().await?;
+
+    for name in ["ok", "flaky", "broken"].map(String::from) {
+        broker.publish("jobs", &Job { name }).await?;
     }
     running.drained().await?;
 
+    println!("the fault is mended");
     MENDED.store(true, Ordering::Relaxed);
-    println!(
-        "the fault is mended, replayed: {}",
-        broker.replay_dlq("jobs").await?
-    );
+    let replayed = broker.replay_dlq("jobs").await?;
     running.drained().await?;
+    println!("replayed: {replayed}");
+    println!("left in the DLQ: {}", broker.replay_dlq("jobs").await?);
     running.stop().await;
     Ok(())
 }

@@ -177,6 +177,40 @@ impl Broker {
         Publish::new(&self.store, &stream, body)
     }
 
+    /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
+    /// program writes that is no RillKit, or what a test of an undecodable entry needs. A body
+    /// goes into the field `data`, as JSON.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// broker.publish_fields("jobs", [("data", r#"{"name":"a"}"#), ("origin", "import")]).await?;
+    /// # let nothing: [(&str, &str); 0] = [];
+    /// # let error = broker.publish_fields("jobs", nothing).await.unwrap_err();
+    /// # assert_eq!(error.kind(), rillkit::ErrorKind::Input);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`publish`](Self::publish); no fields at all are refused.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn publish_fields<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        stream: impl Source,
+        fields: impl IntoIterator<Item = (N, V)>,
+    ) -> Publish<'_> {
+        let fields = fields
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        Publish::with_fields(&self.store, stream.stream_name(), fields)
+    }
+
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
     /// ids.
     ///
@@ -252,24 +286,19 @@ impl Broker {
                     .given_consumer()
                     .map_or_else(|| Arc::clone(&name), Arc::from),
             };
-            let post = Post::new(subscription, consumer, self.store.clone());
+            let post = Arc::new(Post::new(subscription, consumer, self.store.clone()));
             self.prepare(&post).await?;
             posts.push(post);
         }
         let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
-        let places = posts
-            .iter()
-            .map(|post| (post.consumer.stream, post.consumer.group))
-            .collect();
-        let start = |post| {
-            let worker = Worker::start(post, settings.states.clone(), &keeper);
+        let start = |post: &Arc<Post>| {
+            let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
             tokio::spawn(worker.run(stop.subscribe(), settings.grace))
         };
-        let workers = posts.into_iter().map(start).collect();
+        let workers = posts.iter().map(start).collect();
         Ok(Running {
-            store: self.store.clone(),
-            places,
+            posts,
             stop,
             workers,
         })
@@ -342,6 +371,16 @@ impl Broker {
     }
 }
 
+/// Where it is: `in process`, or the server's address, never the login.
+impl fmt::Display for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.store {
+            Store::Redis(store) => fmt::Display::fmt(store.address(), f),
+            Store::Memory(_) => f.write_str("in process"),
+        }
+    }
+}
+
 impl fmt::Debug for Broker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Broker")
@@ -358,8 +397,7 @@ impl fmt::Debug for Broker {
 /// background; [`stop`](Self::stop) waits for it.
 #[derive(Debug)]
 pub struct Running {
-    store: Store,
-    places: Vec<(&'static str, &'static str)>,
+    posts: Vec<Arc<Post>>,
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -376,9 +414,27 @@ impl Running {
         }
     }
 
-    /// Waits until the groups of the running handlers have read everything and nothing is pending:
-    /// every message has been handled, or dead-lettered. For tests, and for jobs that end when
-    /// their work is done.
+    /// Waits until the groups of the running handlers have read everything, nothing is pending, and
+    /// none of these handlers runs: every message has been handled, or dead-lettered. For tests,
+    /// and for jobs that end when their work is done.
+    ///
+    /// What handlers publish to each other's streams is waited for as well.
+    ///
+    /// ```
+    /// use rillkit::{Broker, handlers, subscribe};
+    ///
+    /// #[subscribe(stream = "jobs", group = "workers")]
+    /// async fn run_job(_job: String) {}
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// let broker = Broker::memory().with_handlers(handlers![run_job]);
+    /// let running = broker.start().await?;
+    /// broker.publish("jobs", "a body").await?;
+    /// running.drained().await?;
+    /// running.stop().await;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -386,22 +442,83 @@ impl Running {
     pub async fn drained(&self) -> Result<(), Error> {
         let failed =
             |fault: Fault| Error::from_fault(&fault, "asking whether everything is handled failed");
-        let mut wait = Duration::from_millis(1);
-        for (stream, group) in &self.places {
-            while !self.is_drained(stream, group).await.map_err(failed)? {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_millis(100));
+        let mut before = None;
+        loop {
+            let mut ends = Vec::with_capacity(self.posts.len());
+            for post in &self.posts {
+                ends.push(drained_to(post).await.map_err(failed)?);
             }
+            // A handler may have published to a stream that had been looked at; nobody has when
+            // two looks at all of them find the same.
+            if before.as_ref() == Some(&ends) {
+                return Ok(());
+            }
+            before = Some(ends);
         }
-        Ok(())
+    }
+}
+
+/// Waits until nothing of this post is left to do; the last id that was handed out then.
+async fn drained_to(post: &Post) -> Result<EntryId, Fault> {
+    let mut wait = Duration::from_millis(1);
+    loop {
+        let end = end_if_drained(post).await?;
+        // In this order: what has acked and is no longer pending may still run.
+        if let Some(end) = end.filter(|_| !post.is_running()) {
+            return Ok(end);
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// The last id that the group was handed, if it has read everything and nothing is pending.
+async fn end_if_drained(post: &Post) -> Result<Option<EntryId>, Fault> {
+    let Consumer { stream, group, .. } = post.consumer;
+    let groups = post.store.groups(stream).await?;
+    let Some((_, end)) = groups.into_iter().find(|(name, _)| name == group) else {
+        return Ok(None);
+    };
+    let unread = post.store.range(stream, end.after(), EntryId::MAX, 1);
+    let drained = unread.await?.is_empty() && post.store.summary(stream, group).await?.pending == 0;
+    Ok(drained.then_some(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Undecodable;
+    use crate::message::Message;
+    use crate::outcome::Outcome;
+    use crate::policy::AckPolicy;
+    use crate::subscription::HandlerFuture;
+
+    fn takes_ten_seconds(_: &Message) -> Result<HandlerFuture, Undecodable> {
+        Ok(Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Outcome::Done
+        }))
     }
 
-    async fn is_drained(&self, stream: &str, group: &str) -> Result<bool, Fault> {
-        let groups = self.store.groups(stream).await?;
-        let Some((_, delivered)) = groups.into_iter().find(|(name, _)| name == group) else {
-            return Ok(true);
-        };
-        let unread = self.store.range(stream, delivered.after(), EntryId::MAX, 1);
-        Ok(unread.await?.is_empty() && self.store.summary(stream, group).await?.pending == 0)
+    static ACKED_FIRST: Subscription =
+        Subscription::new("slow", "app", file!(), line!(), "s", "g", takes_ten_seconds)
+            .ack_policy(AckPolicy::AckFirst)
+            .check();
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_is_acked_already_is_waited_for() {
+        let broker = Broker::memory().with_handlers([&ACKED_FIRST]);
+        let running = broker.start().await.unwrap();
+        let began = Instant::now();
+        broker.publish("s", "a body").await.unwrap();
+        running.drained().await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    #[test]
+    fn a_broker_says_where_it_is_and_not_who_it_is() {
+        let redis = Broker::connect("redis://user:secret@example.test:7000/3").unwrap();
+        assert_eq!(redis.to_string(), "example.test:7000");
+        assert_eq!(Broker::memory().to_string(), "in process");
     }
 }

@@ -1,6 +1,88 @@
-//! RillKit: annotate an async function, and it handles the messages of a Redis Stream.
+//! Message handlers for Redis Streams: put [`#[subscribe]`](macro@subscribe) on an async function,
+//! and RillKit reads, decodes, acks, retries, and moves what cannot be handled to a dead-letter
+//! queue.
 //!
-//! The crate's guide is in the README; this page lists what there is.
+//! ```no_run
+//! use rillkit::{Message, subscribe};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! struct Job {
+//!     name: String,
+//! }
+//!
+//! #[subscribe(stream = "jobs", group = "workers", max_retries = 2)]
+//! async fn run_job(job: Job, msg: Message) -> Result<(), std::io::Error> {
+//!     println!("{} runs, delivery {}", job.name, msg.deliveries());
+//!     std::fs::write("job.txt", job.name)
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), rillkit::Error> {
+//!     rillkit::run().await
+//! }
+//! ```
+//!
+//! # Where to find what
+//!
+//! | to | look at |
+//! | --- | --- |
+//! | declare a handler, with all its settings | [`#[subscribe]`](macro@subscribe) |
+//! | see the id, the fields, or the number of a delivery; ack, nack or reject | [`Message`] |
+//! | share a value between handlers | [`State`] |
+//! | say that no retry can help, or when the next one should be | [`HandlerError`], [`ResultExt`] |
+//! | bind a stream's name to the type of its bodies | [`Stream`] |
+//! | run all handlers of the program until it is told to stop | [`run`] |
+//! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
+//! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | move dead letters back | [`Broker::replay_dlq`] |
+//! | act on an error | [`Error::kind`], [`ErrorKind`] |
+//! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
+//!
+//! [`Body`], [`FromDelivery`], [`IntoOutcome`], [`Target`] and [`Source`] say what a handler may
+//! take and return, and what a stream can be named by. They are not meant to be implemented.
+//!
+//! # What happens to a message
+//!
+//! 1. It is read for the group, and is from then on pending: Redis remembers who has it.
+//! 2. The body is decoded. Where that fails it goes to the dead-letter queue at once.
+//! 3. The handler runs. While it does, its lease is renewed, however long it takes.
+//! 4. It ended well: the message is acked. It failed: the message stays pending, and is due again
+//!    after its delay. It failed `max_retries + 1` times, or was rejected: to the dead-letter queue.
+//!
+//! When a process dies in between, the message is still pending, and another worker takes it over
+//! once its lease has passed. So a message is handled at least once, and a handler should be able
+//! to do its work again.
+//!
+//! # Tests without a server
+//!
+//! [`Broker::memory`] does in process what Redis does, on tokio's clock. With that clock paused,
+//! retries take no time:
+//!
+//! ```
+//! use rillkit::{Broker, Message, handlers, subscribe};
+//!
+//! #[subscribe(stream = "jobs", group = "workers", claim_idle_ms = 60_000)]
+//! async fn run_job(_name: String, msg: Message) -> Result<(), &'static str> {
+//!     if msg.deliveries() < 3 { Err("not yet") } else { Ok(()) }
+//! }
+//!
+//! // #[tokio::test(start_paused = true)]
+//! async fn the_third_delivery_is_good() {
+//!     let broker = Broker::memory().with_handlers(handlers![run_job]);
+//!     let running = broker.start().await.unwrap();
+//!     broker.publish("jobs", "a").await.unwrap();
+//!     running.drained().await.unwrap();
+//!     running.stop().await;
+//!     assert_eq!(broker.replay_dlq("jobs").await.unwrap(), 0);
+//! }
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() { the_third_delivery_is_good().await }
+//! ```
+//!
+//! # Features
+//!
+//! `tls`: `rediss://` URLs, through rustls.
 
 mod attempt;
 mod backoff;
@@ -81,3 +163,8 @@ macro_rules! handlers {
         [$(<$handler as $crate::__private::Handler>::SUBSCRIPTION),*]
     };
 }
+
+/// The README's code is compiled, and run where it can be.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

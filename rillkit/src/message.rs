@@ -125,6 +125,17 @@ impl Fields {
             .map(|(_, value)| value.as_slice())
     }
 
+    /// The value of the first field of this name, where it is UTF-8.
+    ///
+    /// ```
+    /// let msg = rillkit::Message::detached("jobs-dlq", "support", 1, [("x-error", "bad input")]);
+    /// assert_eq!(msg.fields().text("x-error"), Some("bad input"));
+    /// ```
+    #[must_use]
+    pub fn text(&self, name: impl AsRef<[u8]>) -> Option<&str> {
+        std::str::from_utf8(self.get(name)?).ok()
+    }
+
     /// All fields in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + '_ {
         self.0

@@ -60,6 +60,36 @@ impl HandlerError {
         }
     }
 
+    /// Whether it says that no retry can help; for tests of a handler.
+    ///
+    /// ```
+    /// use rillkit::HandlerError;
+    ///
+    /// assert!(HandlerError::reject("bad input").is_reject());
+    /// assert!(!HandlerError::from("not yet").is_reject());
+    /// ```
+    #[must_use]
+    pub fn is_reject(&self) -> bool {
+        self.class == Class::Reject
+    }
+
+    /// The delay that it asks for, where it does; for tests of a handler.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rillkit::HandlerError;
+    ///
+    /// let busy = HandlerError::retry_after(Duration::from_secs(60), "busy");
+    /// assert_eq!(busy.delay(), Some(Duration::from_secs(60)));
+    /// ```
+    #[must_use]
+    pub fn delay(&self) -> Option<Duration> {
+        match self.class {
+            Class::RetryAfter(delay) => Some(delay),
+            Class::Failed | Class::Reject => None,
+        }
+    }
+
     /// The error itself.
     #[must_use]
     pub fn into_inner(self) -> BoxError {

@@ -1,5 +1,6 @@
 //! What the parts of one worker share: its place, its settings, its store, and what it has in hand.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(crate) struct Post {
     floor: Mutex<Option<EntryId>>,
     complained: Mutex<Option<Instant>>,
     given_up: watch::Sender<bool>,
+    /// Runs that have a task of their own. One that has acked is no longer pending or in hand.
+    runs: AtomicUsize,
 }
 
 impl Post {
@@ -47,7 +50,21 @@ impl Post {
             floor: Mutex::default(),
             complained: Mutex::default(),
             given_up: watch::Sender::new(false),
+            runs: AtomicUsize::new(0),
         }
+    }
+
+    pub(crate) fn run_begins(&self) {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn run_ends(&self) {
+        self.runs.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether a handler runs in a task of its own.
+    pub(crate) fn is_running(&self) -> bool {
+        self.runs.load(Ordering::SeqCst) > 0
     }
 
     pub(crate) fn policy(&self) -> &Policy {

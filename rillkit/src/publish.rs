@@ -33,8 +33,23 @@ impl Publish<'_> {
         stream: &impl Target<T>,
         body: &T,
     ) -> Self {
-        let stream = stream.stream_name();
-        let entry = named(stream).and_then(|()| Ok((stream.to_owned(), fields(body)?)));
+        Self::of(store, stream.stream_name(), fields(body))
+    }
+
+    /// An entry whose fields are given, one at least: Redis refuses an entry without any.
+    pub(crate) fn with_fields(store: &Store, stream: &str, fields: Fields) -> Self {
+        let none = || {
+            Error::new(
+                ErrorKind::Input,
+                "an entry without fields cannot be published: give it one",
+            )
+        };
+        let fields = (!fields.is_empty()).then_some(fields).ok_or_else(none);
+        Self::of(store, stream, fields)
+    }
+
+    fn of(store: &Store, stream: &str, fields: Result<Fields, Error>) -> Self {
+        let entry = named(stream).and_then(|()| Ok((stream.to_owned(), fields?)));
         Self {
             store: store.clone(),
             entry,

@@ -139,6 +139,16 @@ impl Source for &str {
     }
 }
 
+impl Source for &String {
+    fn stream_name(&self) -> &str {
+        self
+    }
+
+    fn dlq_name(&self) -> Option<&'static str> {
+        None
+    }
+}
+
 mod target {
     pub trait Sealed {}
     impl<T: ?Sized> Sealed for super::Stream<T> {}

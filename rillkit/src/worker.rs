@@ -113,8 +113,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(post: Post, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
-        let post = Arc::new(post);
+    pub(crate) fn start(post: Arc<Post>, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let (settler, settling) = Settler::start(Arc::clone(&post));
         let lane = Arc::new(Lane::new(post.consumer.clone(), states, settler.clone()));
@@ -293,6 +292,7 @@ impl Worker {
                     self.pace.note(run, longest_poll);
                 }
                 self.ended(&message, &verdict);
+                self.post.run_ends();
             }
             Event::Claimed { takes, taken, at } => self.claimed(takes, taken, at),
             Event::Lost(ids) => {
@@ -411,6 +411,7 @@ impl Worker {
         first_poll: Duration,
     ) {
         self.free = self.free.saturating_sub(1);
+        self.post.run_begins();
         let id = message.id();
         self.post.hand.set_stage(
             id,

@@ -52,6 +52,10 @@ impl RedisStore {
         }
     }
 
+    pub(crate) fn address(&self) -> &Address {
+        self.link.address()
+    }
+
     pub(super) fn separate(&self) -> Self {
         Self::new(self.link.address().clone())
     }

@@ -230,12 +230,16 @@ impl InHand {
                     rounds.long.push((*id, running));
                 }
             }
-            if let Stage::Waiting { hold_until } = held.stage
-                && hold_until.is_none_or(|until| until <= now)
-            {
-                continue;
+            let mut due = now.duration_since(held.touched) >= lease / 3;
+            if let Stage::Waiting { hold_until } = held.stage {
+                match hold_until {
+                    Some(until) if until > now => {}
+                    // One last time, so that the formula counts from there for everybody else.
+                    Some(until) if held.touched < until => due = true,
+                    Some(_) | None => continue,
+                }
             }
-            if now.duration_since(held.touched) >= lease / 3 {
+            if due {
                 rounds.renew.push(Token {
                     id: *id,
                     deliveries: held.deliveries,
@@ -321,7 +325,10 @@ mod tests {
             },
         );
         assert_eq!(rounds(&hand, now + LEASE / 2).renew, [token(2, 1)]);
-        assert!(rounds(&hand, now + LEASE).renew.is_empty());
+        hand.renewed(token(2, 1), now + LEASE * 9 / 10);
+        assert_eq!(rounds(&hand, now + LEASE).renew, [token(2, 1)]);
+        hand.renewed(token(2, 1), now + LEASE);
+        assert!(rounds(&hand, now + LEASE * 2).renew.is_empty());
     }
 
     #[test]

@@ -269,9 +269,11 @@ impl Intake {
         messages
     }
 
-    /// A replayed entry is for the group in which it failed.
+    /// A replayed entry is for the group in which it failed. One that is dead again is on a DLQ, and
+    /// for whoever reads that.
     fn is_for_another_group(&self, fields: &Fields) -> bool {
         fields.len() > 1
+            && fields.get(wire::dead::ORIGINAL_ID).is_none()
             && fields
                 .get(wire::FOR_GROUP)
                 .is_some_and(|group| group != self.post.consumer.group.as_bytes())

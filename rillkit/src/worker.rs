@@ -327,6 +327,19 @@ impl Worker {
             }
         } else {
             self.ready.extend(messages);
+            self.return_what_cannot_start();
+        }
+    }
+
+    /// Without retries nothing is held unstarted: if this process died now, it would be dead unrun.
+    /// Claims may have taken the slots for which a read had been sent before.
+    fn return_what_cannot_start(&mut self) {
+        if self.post.policy().max_retries == Some(0) {
+            while self.ready.len() > self.free {
+                if let Some(message) = self.ready.pop_back() {
+                    self.return_unstarted(&message);
+                }
+            }
         }
     }
 

@@ -104,7 +104,7 @@ pub(crate) fn decide(
     }
     match mark {
         Some(Mark::Reject(reason)) => {
-            Action::DeadLetter(Reason::Rejected, crate::message::capped(reason))
+            Action::DeadLetter(Reason::Rejected, crate::error_text::capped(reason))
         }
         Some(Mark::Nack) => retry_or_dead_letter(deliveries, verdict, policy, random),
         Some(Mark::Ack) => Action::Ack,
@@ -164,7 +164,7 @@ impl Verdict {
             | Self::RetryAfter(_, error)
             | Self::Rejected(error)
             | Self::Malformed(error) => error.clone(),
-            Self::Panicked(text) => crate::message::capped(&format!("handler panicked: {text}")),
+            Self::Panicked(text) => crate::error_text::capped(&format!("handler panicked: {text}")),
             Self::TimedOut(limit) => format!("handler timed out after {} ms", limit.as_millis()),
             Self::Interrupted => "interrupted by the stop".to_owned(),
         }

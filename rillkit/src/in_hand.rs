@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::Token;
 
 /// Entries by their ids. An id is a time and a counter that the server made, so that a multiplication

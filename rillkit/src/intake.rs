@@ -17,10 +17,12 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::demand::Demand;
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::in_hand::Arrival;
 use crate::lane::Lane;
 use crate::log;
-use crate::message::{EntryId, Fields, Message};
+use crate::message::Message;
 use crate::post::Post;
 use crate::store::{Charge, Entry, Fault, FaultClass, Group, Reader, Start, Take, Taken, Token};
 use crate::wire;

@@ -11,9 +11,9 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
+use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::message::EntryId;
 use crate::post::Post;
 use crate::store::{Fenced, Store};
 

@@ -19,12 +19,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::decide::{self, Reason, Verdict};
 use crate::demand::Demand;
+use crate::entry_id::EntryId;
 use crate::extract::States;
 use crate::intake::Intake;
 use crate::lane::Lane;
 use crate::lease::{Kept, LeaseKeeper};
 use crate::log;
-use crate::message::{EntryId, Message};
+use crate::message::Message;
 use crate::pace::Pace;
 use crate::post::Post;
 use crate::retries::Retries;

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use super::{Event, Worker};
 use crate::attempt::Attempt;
 use crate::decide::{self, Action, Reason, Verdict};
+use crate::entry_id::EntryId;
 use crate::in_hand::Stage;
 use crate::log;
-use crate::message::{EntryId, Mark, Message};
+use crate::message::{Mark, Message};
 use crate::policy::AckPolicy;
 use crate::settle;
 

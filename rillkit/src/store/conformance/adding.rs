@@ -1,7 +1,8 @@
 //! Adding to streams: publish, groups, replay.
 
 use super::{GROUP, Place, body, fields, fresh_name, ids};
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::store::{Entry, Group, Replayed, Start, Store};
 
 pub(super) async fn keeps_the_order_and_raises_ids(store: &Store) {

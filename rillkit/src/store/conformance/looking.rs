@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, body, first, firsts, fresh_name, ids};
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::{Consumer, Start, Store, Summary};
 
 pub(super) async fn sums_up_the_pending_list(store: &Store) {

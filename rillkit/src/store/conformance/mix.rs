@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{GROUP, Place, body, fresh_name};
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::{Charge, Consumer, Fenced, Return, Store, Take, Taken, Token};
 
 const ENTRIES: usize = 10_000;

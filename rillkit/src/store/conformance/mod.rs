@@ -21,7 +21,8 @@ use super::{
     Consumer, Entry, Fault, FaultClass, Pending, Reader, Replayed, Return, Start, Store, Take,
     Taken, Token,
 };
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 
 /// Longer than any check runs.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::{GROUP, LONG, MINUTE, Place, SOON, assert_no_group, body, firsts, fresh_name, ids};
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::{Consumer, Fenced, Start, Store};
 
 /// Time for a read that was issued to be waiting, most likely.

@@ -7,7 +7,7 @@ use super::{
     GROUP, HOUR, MINUTE, Place, assert_no_group, body, fields, first, firsts, fresh_name, ids,
     miscounted,
 };
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::{Fenced, Replayed, Start, Store};
 
 pub(super) async fn acks_what_is_pending(store: &Store) {

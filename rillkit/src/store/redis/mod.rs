@@ -22,7 +22,8 @@ use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
 };
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 
 static ACK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ack.lua")));
 static TOUCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/touch.lua")));

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::store::{Entry, Fault, FaultClass};
 
 /// A reply that is not of the shape the command is documented to have.

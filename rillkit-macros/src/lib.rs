@@ -2,6 +2,8 @@
 
 mod errors;
 mod expand;
+mod keys;
+mod policy;
 mod settings;
 mod signature;
 mod types;
@@ -10,12 +12,20 @@ mod words;
 
 use proc_macro::TokenStream;
 
-/// Registers an async function as the handler of a stream's messages.
+/// Registers an async function, one that is not a method, as the handler of a stream's messages.
 ///
-/// ```ignore
+/// ```
+/// use rillkit::{Message, subscribe};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Job {
+///     name: String,
+/// }
+///
 /// #[subscribe(stream = "jobs", group = "workers", max_retries = 2)]
-/// async fn run_job(job: Job, msg: Message) -> Result<(), JobError> {
-///     // ..
+/// async fn run_job(job: Job, msg: Message) -> Result<(), std::io::Error> {
+///     println!("{} is delivery {}", job.name, msg.deliveries());
+///     Ok(())
 /// }
 /// ```
 ///

@@ -1,5 +1,5 @@
-//! The settings of the attribute: which keys there are, how they are read, and what holds between
-//! them. What one value may be is the business of [`values`](crate::values).
+//! The settings of the attribute: how they are read, and what holds between them. Which there are is
+//! in [`keys`](crate::keys), what one value may be in [`values`](crate::values).
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -8,62 +8,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, Ident, LitStr, Token, token};
 
 use crate::errors::Errors;
-use crate::values::{Kind, Value};
+use crate::keys::{KEYS, Key, Kind, accepted};
+use crate::values::Value;
 use crate::words;
-
-/// One key of the attribute.
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    required: bool,
-}
-
-const fn key(name: &'static str, kind: Kind) -> Key {
-    Key {
-        name,
-        kind,
-        required: false,
-    }
-}
-
-/// Every key there is. Parsing, the messages and the expansion go by this table.
-const KEYS: &[Key] = &[
-    Key {
-        name: "stream",
-        kind: Kind::Stream,
-        required: true,
-    },
-    Key {
-        name: "group",
-        kind: Kind::Name,
-        required: true,
-    },
-    key("max_retries", Kind::Retries),
-    key("claim_idle_ms", Kind::Milliseconds { least: 100 }),
-    key(
-        "backoff",
-        Kind::Number {
-            least: 1.0,
-            most: f64::MAX,
-        },
-    ),
-    key("max_backoff_ms", Kind::Milliseconds { least: 0 }),
-    key(
-        "jitter",
-        Kind::Number {
-            least: 0.0,
-            most: 1.0,
-        },
-    ),
-    key("block_ms", Kind::Milliseconds { least: 1 }),
-    key("ack_policy", Kind::Policy),
-    key("concurrency", Kind::Count),
-    key("timeout_ms", Kind::Milliseconds { least: 1 }),
-    key("dlq", Kind::Name),
-    key("consumer", Kind::Name),
-    key("start", Kind::Start),
-    key("crate", Kind::CratePath),
-];
 
 const DEFAULT_CLAIM_IDLE_MS: u64 = 60_000;
 
@@ -77,30 +24,47 @@ pub(crate) struct Written {
 
 /// Settings that can be expanded.
 pub(crate) struct Settings {
-    values: Vec<(&'static Key, Value)>,
+    pub(crate) stream: Value,
+    pub(crate) group: Value,
+    /// The optional ones that were given.
+    optional: Values,
 }
 
 impl Settings {
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.values
-            .iter()
-            .find(|(key, _)| key.name == name)
-            .map(|(_, value)| value)
+        self.optional.get(name)
     }
 
     /// The keys that are setters of the registration entry.
     pub(crate) fn setters(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        let setter = |key: &Key| !key.required && !matches!(key.kind, Kind::CratePath);
-        self.values
+        let setters = self
+            .optional
+            .0
             .iter()
-            .filter(move |(key, _)| setter(key))
-            .map(|(key, value)| (key.name, value))
+            .filter(|(key, _)| !matches!(key.kind, Kind::CratePath));
+        setters.map(|(key, value)| (key.name, value))
     }
 
     /// The path of the crate `rillkit`.
     pub(crate) fn krate(&self) -> TokenStream {
         self.get("crate")
             .map_or_else(|| quote!(::rillkit), |path| path.tokens.clone())
+    }
+}
+
+struct Values(Vec<(&'static Key, Value)>);
+
+impl Values {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0
+            .iter()
+            .find(|(key, _)| key.name == name)
+            .map(|(_, value)| value)
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Value> {
+        let index = self.0.iter().position(|(key, _)| key.name == name)?;
+        Some(self.0.remove(index).1)
     }
 }
 
@@ -205,10 +169,6 @@ fn unknown(name: &Ident, written: &mut Written) -> syn::Error {
     )
 }
 
-fn accepted() -> String {
-    words::list(KEYS.iter().map(|key| key.name))
-}
-
 fn skip_to_comma(input: ParseStream<'_>) {
     while !input.is_empty() && !input.peek(Token![,]) {
         // A token tree always parses where there is one.
@@ -231,7 +191,7 @@ fn comma(input: ParseStream<'_>, errors: &mut Errors) {
 }
 
 /// Looks at every value, then at what holds between them.
-pub(crate) fn check(written: Written, errors: &mut Errors) -> Settings {
+pub(crate) fn check(written: Written, errors: &mut Errors) -> Option<Settings> {
     let missing: Vec<_> = KEYS
         .iter()
         .filter(|key| key.required && !written.seen.contains(&key.name))
@@ -241,30 +201,31 @@ pub(crate) fn check(written: Written, errors: &mut Errors) -> Settings {
         errors.add_at(
             Span::call_site(),
             format!(
-                "missing {}; write `#[subscribe(stream = \"..\", group = \"..\")]`",
-                words::list(missing)
+                "missing `{}`; write `#[subscribe(stream = \"..\", group = \"..\")]`",
+                missing.join("` and `")
             ),
         );
     }
-    let claimed = written
-        .settings
-        .iter()
-        .any(|(key, _)| key.name == "claim_idle_ms");
-    let mut settings = Settings { values: Vec::new() };
+    let claimed = written.seen.contains(&"claim_idle_ms");
+    let mut values = Values(Vec::new());
     for (key, expr) in written.settings {
         let value = errors.take(key.kind.check(key.name, expr));
-        settings.values.extend(value.map(|value| (key, value)));
+        values.0.extend(value.map(|value| (key, value)));
     }
-    check_backoff(&settings, claimed, errors);
-    check_dlq(&settings, errors);
-    settings
+    check_backoff(&values, claimed, errors);
+    check_dlq(&values, errors);
+    Some(Settings {
+        stream: values.remove("stream")?,
+        group: values.remove("group")?,
+        optional: values,
+    })
 }
 
-fn check_backoff(settings: &Settings, claimed: bool, errors: &mut Errors) {
-    let Some(cap) = settings.get("max_backoff_ms") else {
+fn check_backoff(values: &Values, claimed: bool, errors: &mut Errors) {
+    let Some(cap) = values.get("max_backoff_ms") else {
         return;
     };
-    let lease = match settings.get("claim_idle_ms") {
+    let lease = match values.get("claim_idle_ms") {
         Some(value) => value.integer,
         None => (!claimed).then_some(DEFAULT_CLAIM_IDLE_MS),
     };
@@ -282,8 +243,8 @@ fn check_backoff(settings: &Settings, claimed: bool, errors: &mut Errors) {
     }
 }
 
-fn check_dlq(settings: &Settings, errors: &mut Errors) {
-    let (Some(stream), Some(dlq)) = (settings.get("stream"), settings.get("dlq")) else {
+fn check_dlq(values: &Values, errors: &mut Errors) {
+    let (Some(stream), Some(dlq)) = (values.get("stream"), values.get("dlq")) else {
         return;
     };
     if stream.text.is_some() && stream.text == dlq.text {

@@ -26,6 +26,7 @@ pub(crate) struct Function {
 pub(crate) struct Handler {
     /// The conditions under which the function is there at all.
     pub(crate) conditions: Vec<Attribute>,
+    pub(crate) deprecated: bool,
     pub(crate) visibility: Visibility,
     pub(crate) name: Ident,
     pub(crate) body: Type,
@@ -100,10 +101,14 @@ pub(crate) fn check(function: Function, errors: &mut Errors) -> Option<Handler> 
             "a handler's return type is written out; write `()` or `Result<(), E>`",
         );
     }
+    let deprecated = attributes
+        .iter()
+        .any(|attribute| attribute.path().is_ident("deprecated"));
     let conditions = attributes.into_iter().filter_map(condition).collect();
     let mut types = types.into_iter();
     Some(Handler {
         conditions,
+        deprecated,
         visibility,
         name,
         body: types.next()?,
@@ -115,8 +120,8 @@ pub(crate) fn check(function: Function, errors: &mut Errors) -> Option<Handler> 
 fn check_shape(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
     if signature.asyncness.is_none() {
-        errors.add(
-            &signature.fn_token,
+        errors.add_at(
+            signature.fn_token.span,
             format!("a handler is an async function; write `async fn {name}`"),
         );
     }

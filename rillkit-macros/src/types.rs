@@ -1,8 +1,9 @@
 //! What the types of a handler's parameters must not be. Anything else is for the compiler to judge,
 //! by the bounds that the expansion asks for.
 
-use quote::{ToTokens, quote};
 use syn::{GenericArgument, PathArguments, Type, TypePath, TypeReference};
+
+use crate::words::text;
 
 /// Refuses what the caller would have to own or to choose.
 pub(crate) fn check_parameter(ty: &Type) -> syn::Result<()> {
@@ -73,21 +74,4 @@ fn borrowed(reference: &TypeReference) -> syn::Error {
             text(reference)
         ),
     )
-}
-
-/// A type as one writes it, where its tokens alone would be set wide apart.
-fn text(tokens: &impl ToTokens) -> String {
-    let mut text = quote!(#tokens).to_string();
-    for (wide, close) in [
-        (" < ", "<"),
-        (" >", ">"),
-        (" :: ", "::"),
-        ("& ", "&"),
-        (" ,", ","),
-        ("[ ", "["),
-        (" ]", "]"),
-    ] {
-        text = text.replace(wide, close);
-    }
-    text
 }

@@ -1,33 +1,12 @@
 //! What the value of a key may be. Literals are checked here; any other expression is passed on,
 //! and the compiler checks its type and, in the setters of the registration entry, its range.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
+use proc_macro2::{Literal, TokenStream};
+use quote::ToTokens;
 use syn::{Expr, ExprLit, ExprUnary, Lit, UnOp};
 
-use crate::words;
-
-/// What a key expects.
-pub(crate) enum Kind {
-    Stream,
-    Name,
-    Retries,
-    Milliseconds { least: u64 },
-    Number { least: f64, most: f64 },
-    Policy,
-    Count,
-    Start,
-    CratePath,
-}
-
-/// The names of the policies, and of their variants.
-const POLICIES: [(&str, &str); 4] = [
-    ("nack_on_error", "NackOnError"),
-    ("ack_always", "AckAlways"),
-    ("ack_first", "AckFirst"),
-    ("manual", "Manual"),
-];
+use crate::keys::Kind;
+use crate::policy;
 
 /// A value that can be expanded.
 pub(crate) struct Value {
@@ -52,41 +31,10 @@ impl Value {
 }
 
 impl Kind {
-    /// In words: "`group` expects ..".
-    pub(crate) fn expects(&self) -> &'static str {
-        match self {
-            Self::Stream => "a name in quotes or a `Stream<T>` constant",
-            Self::Name => "a name in quotes or a `&'static str` constant",
-            Self::Retries => "an integer, or `None` to retry for ever",
-            Self::Milliseconds { .. } => "an integer in milliseconds",
-            Self::Number { .. } => "a number",
-            Self::Policy => "`nack_on_error`, `ack_always`, `ack_first` or `manual`",
-            Self::Count => "an integer",
-            Self::Start => {
-                "`\"0\"` (from the beginning), `\"$\"` (new ones alone) or an entry id in quotes"
-            }
-            Self::CratePath => "the path of the crate `rillkit`",
-        }
-    }
-
-    /// What could stand behind the `=`.
-    pub(crate) fn example(&self) -> &'static str {
-        match self {
-            Self::Stream | Self::Name => "\"..\"",
-            Self::Retries => "3",
-            Self::Milliseconds { .. } => "60_000",
-            Self::Number { .. } => "1.0",
-            Self::Policy => "nack_on_error",
-            Self::Count => "1",
-            Self::Start => "\"0\"",
-            Self::CratePath => "::rillkit",
-        }
-    }
-
     pub(crate) fn check(&self, key: &str, expr: Expr) -> syn::Result<Value> {
         let expr = plain(expr);
         match self {
-            Self::Policy => policy(&expr),
+            Self::Policy => policy::check(&expr).map(Value::new),
             Self::CratePath => self.crate_path(key, &expr),
             Self::Retries if is_path_to(&expr, "None") => Ok(Value {
                 setter: Some("retry_for_ever"),
@@ -101,14 +49,14 @@ impl Kind {
                     ),
                 ))
             }
-            _ => match expr {
-                Expr::Lit(ExprLit { lit, .. }) => self.literal(key, &lit),
+            _ => match &expr {
+                Expr::Lit(ExprLit { lit, .. }) => self.literal(key, lit),
                 Expr::Unary(ExprUnary {
                     op: UnOp::Neg(_),
                     expr: operand,
                     ..
-                }) if is_literal(&operand) => Err(self.negative(key, &operand)),
-                other => Ok(Value::new(other.into_token_stream())),
+                }) if is_literal(operand) => Err(self.negative(key, &expr)),
+                other => Ok(Value::new(other.to_token_stream())),
             },
         }
     }
@@ -139,10 +87,10 @@ impl Kind {
         let integer = match lit.base10_parse() {
             Ok(integer) if integer >= least && integer <= most => integer,
             Ok(integer) if integer < least => {
-                let unit = if matches!(self, Self::Milliseconds { .. }) {
-                    " milliseconds"
-                } else {
-                    ""
+                let unit = match self {
+                    Self::Milliseconds { least: 1 } => " millisecond",
+                    Self::Milliseconds { .. } => " milliseconds",
+                    _ => "",
                 };
                 return Err(at(
                     lit,
@@ -185,24 +133,23 @@ impl Kind {
         Ok(Value::new(plain.into_token_stream()))
     }
 
-    fn negative(&self, key: &str, operand: &Expr) -> syn::Error {
-        let number = operand.to_token_stream();
-        match self {
-            Self::Retries => at(
-                operand,
+    fn negative(&self, key: &str, expr: &Expr) -> syn::Error {
+        let message = match self {
+            Self::Retries => {
                 format!(
-                    "`{key}` must not be negative, got -{number}; write 0 to run once, `None` to retry for ever"
-                ),
-            ),
-            Self::Milliseconds { .. } | Self::Number { .. } | Self::Count => at(
-                operand,
-                format!("`{key}` must not be negative, got -{number}"),
-            ),
-            _ => at(
-                operand,
-                format!("`{key}` expects {}, got a negative number", self.expects()),
-            ),
-        }
+                    "`{key}` must not be negative; write 0 to run once, `None` to retry for ever"
+                )
+            }
+            Self::Count => format!("`{key}` must not be negative; write 1 or more"),
+            Self::Milliseconds { least } => {
+                format!("`{key}` must not be negative; write {least} or more")
+            }
+            Self::Number { least, .. } => {
+                format!("`{key}` must not be negative; write {least:.1} or more")
+            }
+            _ => format!("`{key}` expects {}, got a negative number", self.expects()),
+        };
+        at(expr, message)
     }
 
     fn wrong_kind(&self, key: &str, lit: &Lit) -> syn::Error {
@@ -231,13 +178,19 @@ impl Kind {
             Lit::Str(text) => text.value(),
             Lit::Char(c) => c.value().to_string(),
             Lit::Int(integer) => integer.base10_digits().to_owned(),
+            Lit::Float(float) => float.base10_digits().to_owned(),
             _ => String::new(),
         };
-        let numeric = !matches!(self, Self::Stream | Self::Name | Self::Start);
-        match (numeric, text.is_empty()) {
-            (false, false) => format!("\"{}\"", text.escape_debug()),
-            (true, false) if text.parse::<u64>().is_ok() => text,
-            (true, false) if text == "None" && matches!(self, Self::Retries) => text,
+        let whole = text.strip_suffix(".0").unwrap_or(&text);
+        match self {
+            Self::Stream | Self::Name | Self::Start if !text.is_empty() => {
+                format!("\"{}\"", text.escape_debug())
+            }
+            Self::Number { .. } if text.parse::<f64>().is_ok() => text,
+            Self::Retries if text == "None" => text,
+            Self::Retries | Self::Count | Self::Milliseconds { .. } if is_decimal(whole) => {
+                whole.to_owned()
+            }
             _ => self.example().to_owned(),
         }
     }
@@ -305,46 +258,6 @@ fn name(key: &str, text: &syn::LitStr) -> syn::Result<Value> {
         text: Some(value),
         ..Value::new(text.to_token_stream())
     })
-}
-
-fn policy(expr: &Expr) -> syn::Result<Value> {
-    let (written, quoted) = match expr {
-        Expr::Path(path) => (
-            path.path.segments.last().map(|last| last.ident.to_string()),
-            false,
-        ),
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => (Some(text.value()), true),
-        _ => (None, false),
-    };
-    let written = written.unwrap_or_default();
-    let known = POLICIES.iter().find(|(name, _)| *name == written);
-    if let (Some((name, variant)), Expr::Path(path)) = (known, expr)
-        && path.path.is_ident(name)
-    {
-        let variant = Ident::new(variant, Span::call_site().located_at(expr.span()));
-        return Ok(Value::new(
-            quote_spanned!(expr.span()=> __rillkit::AckPolicy::#variant),
-        ));
-    }
-    let cure = match (
-        known,
-        words::nearest(&written, POLICIES.iter().map(|(name, _)| *name)),
-    ) {
-        (Some((name, _)), _) if quoted => {
-            format!("`ack_policy` takes a word; drop the quotes: `ack_policy = {name}`")
-        }
-        (_, Some(meant)) => format!(
-            "unknown policy `{}`; did you mean `{meant}`?",
-            quote!(#expr)
-        ),
-        _ => format!("unknown policy `{}`", quote!(#expr)),
-    };
-    let accepted = words::list(POLICIES.iter().map(|(name, _)| *name));
-    let separator = if cure.ends_with('?') { "" } else { ";" };
-    Err(at(expr, format!("{cure}{separator} accepted: {accepted}")))
 }
 
 fn at(tokens: impl ToTokens, message: String) -> syn::Error {

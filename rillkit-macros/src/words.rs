@@ -1,9 +1,28 @@
 //! The wording that several messages share.
 
+use quote::ToTokens;
+
 /// `` `a`, `b`, `c` ``.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
+}
+
+/// Tokens as one writes them: printed as they are, they are set wide apart.
+pub(crate) fn text(tokens: &impl ToTokens) -> String {
+    let mut text = tokens.to_token_stream().to_string();
+    for (wide, close) in [
+        (" < ", "<"),
+        (" >", ">"),
+        (" :: ", "::"),
+        ("& ", "&"),
+        (" ,", ","),
+        ("[ ", "["),
+        (" ]", "]"),
+    ] {
+        text = text.replace(wide, close);
+    }
+    text
 }
 
 /// The name that was probably meant, if one is near enough to say so.

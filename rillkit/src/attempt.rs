@@ -26,7 +26,9 @@ impl Attempt {
             Ok(Ok(future)) => Ok(Self {
                 future: Some(future),
             }),
-            Ok(Err(undecodable)) => Err(Verdict::Malformed(crate::message::capped(&undecodable.0))),
+            Ok(Err(undecodable)) => Err(Verdict::Malformed(crate::error_text::capped(
+                &undecodable.0,
+            ))),
             Err(panic) => Err(Verdict::Panicked(panic_text(&*panic))),
         }
     }

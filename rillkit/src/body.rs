@@ -12,14 +12,24 @@ use crate::message::Message;
     note = "derive it: `#[derive(serde::Deserialize)] struct ..`; or take `Message` to read the entry undecoded"
 )]
 pub trait Body: Sized {
-    /// What the first parameter has to be where the stream's constant carries `S`.
+    /// Which `Stream` constants it can be read from: [`Decoded`] or [`Undecoded`].
     #[doc(hidden)]
-    type Of<S: ?Sized>: ?Sized;
+    type Kind;
 
     /// Decodes the body, or says in one line why that cannot be done.
     #[doc(hidden)]
     fn from_message(message: &Message) -> Result<Self, Undecodable>;
 }
+
+/// A body that is read from a stream of its own type.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Decoded {}
+
+/// A body that is read from a stream of any type.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Undecoded {}
 
 /// Why an entry cannot be decoded, in the words of its DLQ entry.
 #[doc(hidden)]
@@ -28,7 +38,7 @@ pub struct Undecodable(pub(crate) String);
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned> Body for T {
-    type Of<S: ?Sized> = T;
+    type Kind = Decoded;
 
     fn from_message(message: &Message) -> Result<Self, Undecodable> {
         let data = message
@@ -39,8 +49,7 @@ impl<T: DeserializeOwned> Body for T {
 }
 
 impl Body for Message {
-    // The undecoded entry of any stream.
-    type Of<S: ?Sized> = S;
+    type Kind = Undecoded;
 
     fn from_message(message: &Message) -> Result<Self, Undecodable> {
         Ok(message.clone())

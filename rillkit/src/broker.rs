@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::dlq::ReplayDlq;
+use crate::entry_id::EntryId;
 use crate::environment;
 use crate::error::Error;
 use crate::extract::States;
 use crate::lease::LeaseKeeper;
 use crate::log;
-use crate::message::EntryId;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
+use crate::running::Running;
 use crate::signal;
 use crate::store::memory::MemoryStore;
-use crate::store::{Consumer, Fault, FaultClass, Start, Store};
+use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
 use crate::takeover::update_floor;
@@ -323,19 +323,14 @@ impl Broker {
             self.prepare(&post).await?;
             posts.push(post);
         }
-        let keeper = LeaseKeeper::start(&self.store)?;
+        let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
             tokio::spawn(worker.run(stop.subscribe(), settings.grace))
         };
         let workers = posts.iter().map(start).collect();
-        Ok(Running {
-            posts,
-            stop,
-            workers,
-            _keeper: keeper,
-        })
+        Ok(Running::new(posts, stop, workers))
     }
 
     /// Starts the handlers and runs them until SIGINT or SIGTERM, then stops them gracefully. A
@@ -427,129 +422,9 @@ impl fmt::Debug for Broker {
     }
 }
 
-/// The running handlers of a [`Broker`]. When it is dropped they stop by themselves, in the
-/// background; [`stop`](Self::stop) waits for it.
-#[derive(Debug)]
-pub struct Running {
-    posts: Vec<Arc<Post>>,
-    stop: watch::Sender<bool>,
-    workers: Vec<JoinHandle<()>>,
-    _keeper: LeaseKeeper,
-}
-
-impl Running {
-    /// Stops gracefully: no new messages, running handlers may end within the grace period, and
-    /// what was read but not started, or waits for a retry, is handed back to the group. Once this
-    /// returns, no handler runs and nothing is sent to the server.
-    pub async fn stop(self) {
-        self.stop.send_replace(true);
-        for worker in self.workers {
-            // A worker that panicked has stopped as well.
-            let _ = worker.await;
-        }
-    }
-
-    /// Waits until the groups of the running handlers have read everything, nothing is pending, and
-    /// none of these handlers runs: every message has been handled, or dead-lettered. For tests,
-    /// and for jobs that end when their work is done.
-    ///
-    /// What handlers publish to each other's streams is waited for as well.
-    ///
-    /// ```
-    /// use rillkit::{Broker, handlers, subscribe};
-    ///
-    /// #[subscribe(stream = "jobs", group = "workers")]
-    /// async fn run_job(_job: String) {}
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// let broker = Broker::memory().with_handlers(handlers![run_job]);
-    /// let running = broker.start().await?;
-    /// broker.publish("jobs", "a body").await?;
-    /// running.drained().await?;
-    /// running.stop().await;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be asked.
-    pub async fn drained(&self) -> Result<(), Error> {
-        let failed =
-            |fault: Fault| Error::from_fault(&fault, "asking whether everything is handled failed");
-        let mut before = None;
-        loop {
-            let mut ends = Vec::with_capacity(self.posts.len());
-            for post in &self.posts {
-                ends.push(drained_to(post).await.map_err(failed)?);
-            }
-            // A handler may have published to a stream that had been looked at; nobody has when
-            // two looks at all of them find the same.
-            if before.as_ref() == Some(&ends) {
-                return Ok(());
-            }
-            before = Some(ends);
-        }
-    }
-}
-
-/// Waits until nothing of this post is left to do; the last id of its stream then.
-async fn drained_to(post: &Post) -> Result<EntryId, Fault> {
-    let mut wait = Duration::from_millis(1);
-    loop {
-        let end = end_if_drained(post).await?;
-        // In this order: what has acked and is no longer pending may still run.
-        if let Some(end) = end.filter(|_| !post.is_running()) {
-            return Ok(end);
-        }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(Duration::from_millis(100));
-    }
-}
-
-async fn end_if_drained(post: &Post) -> Result<Option<EntryId>, Fault> {
-    let Consumer { stream, group, .. } = post.consumer;
-    let Some(last) = post.store.last_id(stream).await? else {
-        return Ok(Some(EntryId::MIN));
-    };
-    let groups = post.store.groups(stream).await?;
-    let read = groups
-        .into_iter()
-        .any(|(name, delivered)| name == group && delivered >= last);
-    let drained = read && post.store.summary(stream, group).await?.pending == 0;
-    Ok(drained.then_some(last))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::Undecodable;
-    use crate::message::Message;
-    use crate::outcome::Outcome;
-    use crate::policy::AckPolicy;
-    use crate::subscription::HandlerFuture;
-
-    fn takes_ten_seconds(_: &Message) -> Result<HandlerFuture, Undecodable> {
-        Ok(Box::pin(async {
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            Outcome::Done
-        }))
-    }
-
-    static ACKED_FIRST: Subscription =
-        Subscription::new("slow", "app", file!(), line!(), "s", "g", takes_ten_seconds)
-            .ack_policy(AckPolicy::AckFirst)
-            .check();
-
-    #[tokio::test(start_paused = true)]
-    async fn a_run_that_is_acked_already_is_waited_for() {
-        let broker = Broker::memory().with_handlers([&ACKED_FIRST]);
-        let running = broker.start().await.unwrap();
-        let began = Instant::now();
-        broker.publish("s", "a body").await.unwrap();
-        running.drained().await.unwrap();
-        assert_eq!(began.elapsed().as_secs(), 10);
-    }
 
     #[test]
     fn a_broker_says_where_it_is_and_not_who_it_is() {

@@ -104,7 +104,7 @@ pub(crate) fn decide(
     }
     match mark {
         Some(Mark::Reject(reason)) => {
-            Action::DeadLetter(Reason::Rejected, crate::message::capped(reason))
+            Action::DeadLetter(Reason::Rejected, crate::error_text::capped(reason))
         }
         Some(Mark::Nack) => retry_or_dead_letter(deliveries, verdict, policy, random),
         Some(Mark::Ack) => Action::Ack,
@@ -164,7 +164,7 @@ impl Verdict {
             | Self::RetryAfter(_, error)
             | Self::Rejected(error)
             | Self::Malformed(error) => error.clone(),
-            Self::Panicked(text) => crate::message::capped(&format!("handler panicked: {text}")),
+            Self::Panicked(text) => crate::error_text::capped(&format!("handler panicked: {text}")),
             Self::TimedOut(limit) => format!("handler timed out after {} ms", limit.as_millis()),
             Self::Interrupted => "interrupted by the stop".to_owned(),
         }
@@ -203,7 +203,12 @@ mod tests {
     }
 
     /// The rules of one cell, written anew and apart from `decide`.
-    fn expected(ack_policy: AckPolicy, verdict: &Verdict, mark: Option<&Mark>, exhausted: bool) -> Action {
+    fn expected(
+        ack_policy: AckPolicy,
+        verdict: &Verdict,
+        mark: Option<&Mark>,
+        exhausted: bool,
+    ) -> Action {
         let failed = match verdict {
             Verdict::Done => letter(Reason::Error, "nacked by the handler"),
             Verdict::Failed(error) | Verdict::RetryAfter(_, error) => letter(Reason::Error, error),
@@ -213,8 +218,16 @@ mod tests {
             Verdict::Malformed(error) => return letter(Reason::Decode, error),
             Verdict::Interrupted => return Action::HandBack,
         };
-        let delay = if let Verdict::RetryAfter(delay, _) = verdict { *delay } else { LEASE };
-        let retry = if exhausted { failed } else { Action::Retry(delay) };
+        let delay = if let Verdict::RetryAfter(delay, _) = verdict {
+            *delay
+        } else {
+            LEASE
+        };
+        let retry = if exhausted {
+            failed
+        } else {
+            Action::Retry(delay)
+        };
         match (mark, ack_policy) {
             (Some(Mark::Reject(reason)), _) => letter(Reason::Rejected, reason),
             (Some(Mark::Nack), _) => retry,
@@ -222,25 +235,49 @@ mod tests {
             (None, AckPolicy::AckAlways | AckPolicy::AckFirst) => Action::Ack,
             (None, AckPolicy::NackOnError) if *verdict == Verdict::Done => Action::Ack,
             (None, AckPolicy::NackOnError) => retry,
-            (None, AckPolicy::Manual) if exhausted => letter(Reason::Exhausted, "retries exhausted"),
+            (None, AckPolicy::Manual) if exhausted => {
+                letter(Reason::Exhausted, "retries exhausted")
+            }
             (None, AckPolicy::Manual) => Action::Leave(LEASE),
         }
     }
 
     #[test]
     fn every_cell_of_the_table() {
-        let marks = [None, Some(Mark::Ack), Some(Mark::Nack), Some(Mark::Reject("marked".to_owned()))];
-        for ack_policy in [AckPolicy::NackOnError, AckPolicy::AckAlways, AckPolicy::AckFirst, AckPolicy::Manual] {
-            for (max_retries, deliveries, exhausted) in
-                [(Some(2), 1, false), (Some(2), 2, false), (Some(2), 3, true), (Some(0), 1, true), (None, 1_000, false)]
-            {
+        let marks = [
+            None,
+            Some(Mark::Ack),
+            Some(Mark::Nack),
+            Some(Mark::Reject("marked".to_owned())),
+        ];
+        for ack_policy in [
+            AckPolicy::NackOnError,
+            AckPolicy::AckAlways,
+            AckPolicy::AckFirst,
+            AckPolicy::Manual,
+        ] {
+            for (max_retries, deliveries, exhausted) in [
+                (Some(2), 1, false),
+                (Some(2), 2, false),
+                (Some(2), 3, true),
+                (Some(0), 1, true),
+                (None, 1_000, false),
+            ] {
                 let policy = policy(ack_policy, max_retries);
                 for verdict in verdicts() {
                     for mark in &marks {
-                        let cell = format!("{ack_policy:?} {max_retries:?} {deliveries} {verdict:?} {mark:?}");
-                        let action = decide(deliveries, &verdict, mark.as_ref(), false, &policy, 0.0);
-                        assert_eq!(action, expected(ack_policy, &verdict, mark.as_ref(), exhausted), "{cell}");
-                        let settled = decide(deliveries, &verdict, mark.as_ref(), true, &policy, 0.0);
+                        let cell = format!(
+                            "{ack_policy:?} {max_retries:?} {deliveries} {verdict:?} {mark:?}"
+                        );
+                        let action =
+                            decide(deliveries, &verdict, mark.as_ref(), false, &policy, 0.0);
+                        assert_eq!(
+                            action,
+                            expected(ack_policy, &verdict, mark.as_ref(), exhausted),
+                            "{cell}"
+                        );
+                        let settled =
+                            decide(deliveries, &verdict, mark.as_ref(), true, &policy, 0.0);
                         assert_eq!(settled, Action::Nothing, "{cell}");
                     }
                 }
@@ -253,15 +290,28 @@ mod tests {
         let two = policy(AckPolicy::NackOnError, Some(2));
         assert_eq!(admit(0, &two), None);
         assert_eq!(admit(2, &two), None);
-        assert_eq!(admit(3, &two), Some(letter(Reason::Exhausted, "retries exhausted")));
-        assert_eq!(admit(1, &policy(AckPolicy::Manual, Some(0))), Some(letter(Reason::Exhausted, "retries exhausted")));
+        assert_eq!(
+            admit(3, &two),
+            Some(letter(Reason::Exhausted, "retries exhausted"))
+        );
+        assert_eq!(
+            admit(1, &policy(AckPolicy::Manual, Some(0))),
+            Some(letter(Reason::Exhausted, "retries exhausted"))
+        );
         assert_eq!(admit(u64::MAX, &policy(AckPolicy::NackOnError, None)), None);
     }
 
     #[test]
     fn a_reason_marked_blank_or_long_is_made_fit() {
         let policy = policy(AckPolicy::NackOnError, Some(2));
-        let blank = decide(1, &Verdict::Done, Some(&Mark::Reject(String::new())), false, &policy, 0.0);
+        let blank = decide(
+            1,
+            &Verdict::Done,
+            Some(&Mark::Reject(String::new())),
+            false,
+            &policy,
+            0.0,
+        );
         assert_eq!(blank, letter(Reason::Rejected, "error without a message"));
     }
 
@@ -269,7 +319,13 @@ mod tests {
     fn jitter_is_added_and_never_subtracted() {
         let policy = policy(AckPolicy::NackOnError, Some(2)).jitter(0.5);
         let failed = Verdict::Failed("bad".to_owned());
-        assert_eq!(decide(1, &failed, None, false, &policy, 0.0), Action::Retry(LEASE));
-        assert_eq!(decide(1, &failed, None, false, &policy, 1.0), Action::Retry(LEASE * 3 / 2));
+        assert_eq!(
+            decide(1, &failed, None, false, &policy, 0.0),
+            Action::Retry(LEASE)
+        );
+        assert_eq!(
+            decide(1, &failed, None, false, &policy, 1.0),
+            Action::Retry(LEASE * 3 / 2)
+        );
     }
 }

@@ -7,9 +7,11 @@ use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::decide::Reason;
+use crate::entry_id::EntryId;
 use crate::error::Error;
+use crate::fields::Fields;
 use crate::log;
-use crate::message::{EntryId, Fields, Message};
+use crate::message::Message;
 use crate::post::Post;
 use crate::store::{Entry, Fault, Replayed, Store};
 use crate::wire::{self, dead};

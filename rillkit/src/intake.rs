@@ -17,10 +17,12 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::demand::Demand;
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::in_hand::Arrival;
 use crate::lane::Lane;
 use crate::log;
-use crate::message::{EntryId, Fields, Message};
+use crate::message::Message;
 use crate::post::Post;
 use crate::store::{Charge, Entry, Fault, FaultClass, Group, Reader, Start, Take, Taken, Token};
 use crate::wire;
@@ -122,7 +124,14 @@ impl Intake {
                 return Ok(());
             };
             match fault.class {
-                FaultClass::EnsureGroup => self.recreate_group().await?,
+                FaultClass::EnsureGroup => {
+                    // Somebody may delete it again and again.
+                    if self.trouble.is_going_on() {
+                        self.wait_out(&fault).await;
+                    }
+                    self.trouble.begin();
+                    self.recreate_group().await?;
+                }
                 FaultClass::Wait => self.wait_out(&fault).await,
                 FaultClass::Reconnect | FaultClass::Unreachable => {
                     self.cautious = CAUTIOUS_READS;
@@ -262,9 +271,11 @@ impl Intake {
         messages
     }
 
-    /// A replayed entry is for the group in which it failed.
+    /// A replayed entry is for the group in which it failed. One that is dead again is on a DLQ, and
+    /// for whoever reads that.
     fn is_for_another_group(&self, fields: &Fields) -> bool {
         fields.len() > 1
+            && fields.get(wire::dead::ORIGINAL_ID).is_none()
             && fields
                 .get(wire::FOR_GROUP)
                 .is_some_and(|group| group != self.post.consumer.group.as_bytes())
@@ -406,6 +417,14 @@ impl Reads {
 }
 
 impl Trouble {
+    fn is_going_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    fn begin(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
     /// Notes a fault; how long to wait before the next try.
     fn note(&mut self, post: &Post, fault: &Fault) -> Duration {
         let now = Instant::now();

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::extract::States;
-use crate::message::EntryId;
 use crate::settle::Settler;
 use crate::store::Consumer;
 

@@ -11,13 +11,13 @@ use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
+use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::message::EntryId;
 use crate::post::Post;
 use crate::store::{Fenced, Store};
 
-/// The keeper of one broker's leases; it ends when it is dropped.
+/// The keeper of one broker's leases; it ends with the last of its posts.
 #[derive(Debug)]
 pub(crate) struct LeaseKeeper {
     posts: Posts,
@@ -35,6 +35,7 @@ enum Posts {
 #[derive(Debug)]
 pub(crate) struct Kept {
     _end: oneshot::Sender<()>,
+    _keeper: Arc<LeaseKeeper>,
 }
 
 impl LeaseKeeper {
@@ -71,9 +72,9 @@ impl LeaseKeeper {
     }
 
     /// Keeps this post's leases from now on.
-    pub(crate) fn keep(&self, post: Arc<Post>) -> Kept {
+    pub(crate) fn keep(this: &Arc<Self>, post: Arc<Post>) -> Kept {
         let (end, ended) = oneshot::channel();
-        match &self.posts {
+        match &this.posts {
             Posts::Thread(posts) => {
                 // The thread ends after this keeper.
                 let _ = posts.send((post, ended));
@@ -82,7 +83,10 @@ impl LeaseKeeper {
                 tokio::spawn(keep(post, store.clone(), ended));
             }
         }
-        Kept { _end: end }
+        Kept {
+            _end: end,
+            _keeper: Arc::clone(this),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::decide::{Reason, Verdict};
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::policy::Policy;
 use crate::store::{Consumer, Fault};
 

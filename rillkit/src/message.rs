@@ -3,172 +3,13 @@
 //! How the body is decoded is in `body`; what a mark leads to is decided in `decide`.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, ErrorKind};
+use crate::entry_id::EntryId;
+use crate::error::Error;
+use crate::fields::Fields;
 use crate::lane::Lane;
-use crate::outcome::BoxError;
-
-/// The id of a stream entry, `<milliseconds>-<sequence>`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntryId {
-    /// Milliseconds of the server's clock when the entry was added.
-    pub ms: u64,
-    /// Tells entries of one millisecond apart.
-    pub seq: u64,
-}
-
-impl EntryId {
-    /// The smallest id, `0-0`.
-    pub const MIN: Self = Self { ms: 0, seq: 0 };
-    /// The largest id.
-    pub const MAX: Self = Self {
-        ms: u64::MAX,
-        seq: u64::MAX,
-    };
-
-    /// The id just below, or `0-0`.
-    pub(crate) fn before(self) -> Self {
-        match (self.ms, self.seq) {
-            (0, 0) => Self::MIN,
-            (ms, 0) => Self {
-                ms: ms - 1,
-                seq: u64::MAX,
-            },
-            (ms, seq) => Self { ms, seq: seq - 1 },
-        }
-    }
-
-    /// The id just above, or the largest.
-    pub(crate) fn after(self) -> Self {
-        match (self.ms, self.seq) {
-            (u64::MAX, u64::MAX) => Self::MAX,
-            (ms, u64::MAX) => Self { ms: ms + 1, seq: 0 },
-            (ms, seq) => Self { ms, seq: seq + 1 },
-        }
-    }
-
-    /// Reads `<ms>-<seq>` or `<ms>`.
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let mut parts = text.splitn(2, |byte| *byte == b'-');
-        let ms = decimal(parts.next()?)?;
-        let seq = parts.next().map_or(Some(0), decimal)?;
-        Some(Self { ms, seq })
-    }
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        number.checked_mul(10)?.checked_add(digit.into())
-    })
-}
-
-impl fmt::Display for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.ms, self.seq)
-    }
-}
-
-impl fmt::Debug for EntryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for EntryId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Self::parse(text.as_bytes()).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Input,
-                format!(
-                    "`{}` is not an entry id: expected `<ms>-<seq>`",
-                    text.escape_debug()
-                ),
-            )
-        })
-    }
-}
-
-/// The fields of an entry, in order. Names and values are bytes: Redis does not ask for UTF-8.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(Vec<u8>, Vec<u8>)>);
-
-impl Fields {
-    /// The value of the first field of this name.
-    #[must_use]
-    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
-        let name = name.as_ref();
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_slice())
-    }
-
-    /// The value of the first field of this name, where it is UTF-8.
-    ///
-    /// ```
-    /// let msg = rillkit::Message::detached("jobs-dlq", "support", 1, [("x-error", "bad input")]);
-    /// assert_eq!(msg.fields().text("x-error"), Some("bad input"));
-    /// ```
-    #[must_use]
-    pub fn text(&self, name: impl AsRef<[u8]>) -> Option<&str> {
-        std::str::from_utf8(self.get(name)?).ok()
-    }
-
-    /// All fields in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + '_ {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_slice(), value.as_slice()))
-    }
-
-    /// How many fields there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Bytes of all names and values.
-    pub(crate) fn bytes(&self) -> usize {
-        self.0
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum()
-    }
-
-    pub(crate) fn push(&mut self, name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.0.push((name.into(), value.into()));
-    }
-}
-
-impl FromIterator<(Vec<u8>, Vec<u8>)> for Fields {
-    fn from_iter<I: IntoIterator<Item = (Vec<u8>, Vec<u8>)>>(fields: I) -> Self {
-        Self(fields.into_iter().collect())
-    }
-}
-
-/// The names alone: values are what users must not find in a log.
-impl fmt::Debug for Fields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|(name, _)| String::from_utf8_lossy(name)))
-            .finish()
-    }
-}
 
 /// One delivery of one entry, as a handler sees it.
 ///
@@ -426,65 +267,9 @@ impl fmt::Debug for Message {
     }
 }
 
-/// The text of an error as it goes into logs and the DLQ: at most `limit` characters, never blank.
-pub(crate) fn error_text(error: &BoxError) -> String {
-    let text = error.to_string();
-    capped(&text)
-}
-
-/// At most [`crate::wire::ERROR_LIMIT`] characters, never blank.
-pub(crate) fn capped(text: &str) -> String {
-    if text.trim().is_empty() {
-        return "error without a message".to_owned();
-    }
-    text.chars().take(crate::wire::ERROR_LIMIT).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_are_read_and_written() {
-        assert_eq!(EntryId::parse(b"17-3"), Some(EntryId { ms: 17, seq: 3 }));
-        assert_eq!(EntryId::parse(b"17"), Some(EntryId { ms: 17, seq: 0 }));
-        assert_eq!(
-            EntryId::MAX.to_string(),
-            "18446744073709551615-18446744073709551615"
-        );
-        assert_eq!(
-            EntryId::MAX.to_string().parse::<EntryId>(),
-            Ok(EntryId::MAX)
-        );
-        for bad in [
-            "",
-            "-",
-            "1-",
-            "-1",
-            "a",
-            "1-b",
-            "18446744073709551616-0",
-            "1-2-3",
-            "+1-0",
-        ] {
-            assert_eq!(EntryId::parse(bad.as_bytes()), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn neighbours_of_an_id() {
-        let id = EntryId { ms: 5, seq: 0 };
-        assert_eq!(
-            id.before(),
-            EntryId {
-                ms: 4,
-                seq: u64::MAX
-            }
-        );
-        assert_eq!(id.before().after(), id);
-        assert_eq!(EntryId::MIN.before(), EntryId::MIN);
-        assert_eq!(EntryId::MAX.after(), EntryId::MAX);
-    }
 
     #[test]
     fn the_strongest_mark_wins() {
@@ -497,11 +282,5 @@ mod tests {
         msg.reject("no use");
         msg.ack();
         assert_eq!(msg.mark(), Some(Mark::Reject("no use".to_owned())));
-    }
-
-    #[test]
-    fn error_texts_are_capped_and_never_blank() {
-        assert_eq!(capped(" \n"), "error without a message");
-        assert_eq!(capped(&"ä".repeat(2000)).chars().count(), 1000);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::message::error_text;
+use crate::error_text::error_text;
 
 /// Any error, boxed: what `?` makes of an error type, a `String` or a `&str`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

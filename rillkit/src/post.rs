@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::entry_id::EntryId;
 use crate::in_hand::InHand;
-use crate::message::EntryId;
 use crate::policy::Policy;
 use crate::store::{Consumer, Store};
 use crate::subscription::Subscription;

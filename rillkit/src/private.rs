@@ -8,7 +8,7 @@ pub use core::result::Result;
 pub use core::{file, line, module_path};
 pub use inventory;
 
-pub use crate::body::{Body, Undecodable};
+pub use crate::body::{Body, Decoded, Undecodable, Undecoded};
 pub use crate::extract::{FromDelivery, Requirement};
 pub use crate::message::Message;
 pub use crate::outcome::{IntoOutcome, Outcome};
@@ -45,10 +45,11 @@ pub const fn named<T: Body>(name: &'static str) -> Feed<T> {
 
 /// The feed of a stream that is given by its constant.
 #[must_use]
-pub const fn typed<T, S: ?Sized>(stream: Stream<S>) -> Feed<T>
+pub const fn typed<T, K, S>(stream: Stream<S>) -> Feed<T>
 where
-    T: Body,
-    T::Of<S>: CarriedBy<S>,
+    T: Body<Kind = K>,
+    K: Reads<T, S>,
+    S: ?Sized,
 {
     Feed {
         name: stream.name(),
@@ -57,15 +58,12 @@ where
     }
 }
 
-/// Holds where the handler's body is what the stream carries.
-#[diagnostic::on_unimplemented(
-    message = "the stream carries `{S}`, but the handler's body is `{Self}`",
-    label = "expected `{S}`, the type of the `Stream` constant",
-    note = "take the stream's type as the first parameter, or `Message` to read the entry undecoded"
-)]
-pub trait CarriedBy<S: ?Sized> {}
+/// Holds where a body `T` of this kind can be read from a stream that carries `S`.
+pub trait Reads<T, S: ?Sized> {}
 
-impl<S: ?Sized> CarriedBy<S> for S {}
+impl<T> Reads<T, T> for Decoded {}
+
+impl<T, S: ?Sized> Reads<T, S> for Undecoded {}
 
 /// How a further parameter is taken, and what it needs.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,9 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
+use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
-use crate::message::{EntryId, Fields};
+use crate::fields::Fields;
 use crate::store::{Fault, FaultClass, Store};
 use crate::stream::Target;
 use crate::subscription::check_name;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::Token;
 
 #[derive(Debug, Default)]

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::decide::Reason;
 use crate::dlq;
+use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
-use crate::message::{EntryId, Message};
+use crate::message::Message;
 use crate::post::{HANDED_BACK, Post};
 use crate::store::{Fault, FaultClass, Fenced, Return, Token};
 

@@ -6,9 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::body::Undecodable;
+use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::extract::{Requirement, States};
-use crate::message::{EntryId, Message};
+use crate::message::Message;
 use crate::outcome::Outcome;
 use crate::policy::{AckPolicy, Policy};
 use crate::wire;

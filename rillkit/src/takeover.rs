@@ -12,9 +12,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 use crate::decide;
+use crate::entry_id::EntryId;
 use crate::lane::Lane;
 use crate::log;
-use crate::message::{EntryId, Message};
+use crate::message::Message;
 use crate::policy::Policy;
 use crate::post::{HANDED_BACK, Post};
 use crate::store::{Charge, Fault, FaultClass, Peer, Pending, Take, Taken};

@@ -5,32 +5,32 @@
 //! overdue entries ([`takeover`](crate::takeover)) and settling ([`settle`](crate::settle)) report
 //! to it and never call back.
 
+mod claim;
+mod run;
+mod stop;
+
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use crate::attempt::Attempt;
-use crate::decide::{self, Action, Reason, Verdict};
+use crate::decide::{self, Reason, Verdict};
 use crate::demand::Demand;
+use crate::entry_id::EntryId;
 use crate::extract::States;
-use crate::in_hand::Stage;
 use crate::intake::Intake;
 use crate::lane::Lane;
 use crate::lease::{Kept, LeaseKeeper};
 use crate::log;
-use crate::message::{EntryId, Message};
+use crate::message::Message;
 use crate::pace::Pace;
-use crate::policy::AckPolicy;
 use crate::post::Post;
 use crate::retries::Retries;
-use crate::settle::{self, LONG_AGO, Settler};
-use crate::store::{Charge, Fault, FaultClass, Return, Take, Taken, Token};
+use crate::settle::{self, Settler};
+use crate::store::{Fault, Return, Take, Taken, Token};
 use crate::takeover::{OFFERS, Takeover};
 
 /// Handlers started in a row before the loop looks at what else there is.
@@ -39,8 +39,6 @@ const CHUNK: usize = 128;
 const AHEAD_BYTES: usize = 8 << 20;
 /// Dead letters that cannot be written; with more of them nothing new is read.
 const STUCK_LETTERS: usize = 100;
-/// How long the last steps of a stop may take beyond the grace period.
-const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// What the other parts of a worker report to it.
 #[derive(Debug)]
@@ -113,7 +111,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(post: Arc<Post>, states: States, keeper: &LeaseKeeper) -> Self {
+    pub(crate) fn start(post: Arc<Post>, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         let (settler, settling) = Settler::start(Arc::clone(&post));
         let lane = Arc::new(Lane::new(post.consumer.clone(), states, settler.clone()));
@@ -138,7 +136,7 @@ impl Worker {
         Self {
             pace: Pace::new(policy.concurrency as usize, reads_ahead),
             free: policy.concurrency as usize,
-            lease: keeper.keep(Arc::clone(&post)),
+            lease: LeaseKeeper::keep(keeper, Arc::clone(&post)),
             intake: tokio::spawn(intake.run()),
             takeover: tokio::spawn(takeover.run()),
             post,
@@ -224,47 +222,6 @@ impl Worker {
         true
     }
 
-    /// Takes due entries for free slots: half of the slots while new entries wait as well.
-    fn claim(&mut self) -> bool {
-        if self.retries.next_due().is_none() && self.overdue.is_empty() {
-            return false;
-        }
-        let now = Instant::now();
-        let slots = if self.ready.is_empty() {
-            self.free
-        } else {
-            self.free.div_ceil(2)
-        };
-        let own = self.retries.pop_due(now, slots);
-        let owner = &self.post.consumer.name;
-        let own = own.into_iter().map(|token| Take {
-            token,
-            owner: Arc::clone(owner),
-            min_idle: Duration::ZERO,
-            charge: Charge::Counted,
-        });
-        let mut takes: Vec<_> = own.collect();
-        while takes.len() < slots {
-            let Some(take) = self.overdue.pop_front() else {
-                break;
-            };
-            takes.push(take);
-            if self.overdue.is_empty() && self.more_overdue {
-                self.look_again.notify_one();
-            }
-        }
-        if takes.is_empty() {
-            return false;
-        }
-        self.free -= takes.len();
-        self.step(|post, events| async move {
-            let at = Instant::now();
-            let taken = post.store.take(&post.consumer, &takes).await;
-            let _ = events.send(Event::Claimed { takes, taken, at });
-        });
-        true
-    }
-
     fn on(&mut self, event: Event) {
         match event {
             Event::Arrived { count, messages } => self.arrive(count, messages),
@@ -327,200 +284,7 @@ impl Worker {
             }
         } else {
             self.ready.extend(messages);
-        }
-    }
-
-    fn claimed(&mut self, takes: Vec<Take>, taken: Result<Vec<Taken>, Fault>, at: Instant) {
-        self.free += takes.len();
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(fault) => return self.claim_failed(takes, &fault),
-        };
-        for (take, taken) in takes.into_iter().zip(taken) {
-            let id = take.token.id;
-            let fields = match taken {
-                Taken::Entry(fields) => fields,
-                Taken::Lost => {
-                    log::lost(&self.post.consumer, id);
-                    self.post.hand.release([id]);
-                    continue;
-                }
-                Taken::Gone | Taken::Other => {
-                    if take.owner == self.post.consumer.name {
-                        self.post.hand.release([id]);
-                    }
-                    continue;
-                }
-            };
-            let deliveries = take.token.deliveries + u64::from(take.charge == Charge::Counted);
-            let arrival = self.post.hand.arrive([Token { id, deliveries }], at);
-            if arrival == [crate::in_hand::Arrival::Known] {
-                continue;
-            }
-            let message = Message::new(id, deliveries, fields, Arc::clone(&self.lane));
-            if self.stopping {
-                self.return_unstarted(&message);
-            } else {
-                self.start_message(message);
-            }
-        }
-    }
-
-    /// The server did not answer a claim: what waits here goes on waiting, what is another's is
-    /// found again by the next look.
-    fn claim_failed(&mut self, takes: Vec<Take>, fault: &Fault) {
-        if fault.class == FaultClass::Config && self.post.may_complain() {
-            log::trouble(&self.post.consumer, fault);
-        }
-        let again = Instant::now() + Duration::from_millis(100 + fastrand::u64(0..400));
-        for take in takes {
-            let mine = take.owner == self.post.consumer.name;
-            if mine && take.charge == Charge::Counted && self.post.hand.contains(take.token.id) {
-                self.retries.insert(again, take.token);
-            }
-        }
-    }
-
-    fn start_message(&mut self, message: Message) {
-        let started = Instant::now();
-        let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
-            Ok(attempt) => attempt,
-            Err(verdict) => return self.ended(&message, &verdict),
-        };
-        if self.post.policy().ack_policy == AckPolicy::AckFirst || !self.pace.polls_in_place() {
-            return self.spawn(message, attempt, started, Duration::ZERO);
-        }
-        self.post.hand.set_inline(message.id());
-        let poll = Pin::new(&mut attempt).poll(&mut Context::from_waker(Waker::noop()));
-        let took = started.elapsed();
-        match poll {
-            Poll::Ready(verdict) => {
-                self.pace.note(took, took);
-                self.ended(&message, &verdict);
-            }
-            Poll::Pending => self.spawn(message, attempt, started, took),
-        }
-    }
-
-    /// Gives a run a task of its own.
-    fn spawn(
-        &mut self,
-        message: Message,
-        attempt: Attempt,
-        started: Instant,
-        first_poll: Duration,
-    ) {
-        self.free = self.free.saturating_sub(1);
-        self.post.run_begins();
-        let id = message.id();
-        self.post.hand.set_stage(
-            id,
-            Stage::Running {
-                started,
-                warned: Duration::ZERO,
-            },
-        );
-        let policy = self.post.policy();
-        let (timeout, ack_first) = (policy.timeout(), policy.ack_policy == AckPolicy::AckFirst);
-        let post = Arc::clone(&self.post);
-        let mut report = Report {
-            message: Some(message.clone()),
-            events: self.sender.clone(),
-        };
-        let run = async move {
-            // Not acked is not run: the report says so when it is dropped.
-            if ack_first && !settle::ack_before_run(&post, &message).await {
-                return;
-            }
-            drop(message);
-            let (verdict, longest_poll) = attempt.finish(timeout).await;
-            report.send(verdict, started.elapsed(), longest_poll.max(first_poll));
-        };
-        self.running.insert(id, tokio::spawn(run).abort_handle());
-    }
-
-    /// A delivery has ended: logs it, decides, and sets going what follows.
-    fn ended(&mut self, message: &Message, verdict: &Verdict) {
-        let (id, delivery) = (message.id(), message.deliveries());
-        let mark = message.mark();
-        let settled = message.is_settled();
-        match verdict {
-            Verdict::Done | Verdict::Interrupted => {
-                if mark == Some(crate::message::Mark::Nack) && !settled {
-                    log::handler_failed(&self.post.consumer, id, delivery, verdict);
-                }
-            }
-            Verdict::Malformed(error) => {
-                log::undecodable(&self.post.consumer, id, &self.post.dlq, error)
-            }
-            _ => log::handler_failed(&self.post.consumer, id, delivery, verdict),
-        }
-        if settled && mark.is_some() {
-            log::marks_ignored(&self.post.consumer, id);
-        }
-        let random = if self.post.policy().has_jitter() {
-            fastrand::f64()
-        } else {
-            0.0
-        };
-        match decide::decide(
-            delivery,
-            verdict,
-            mark.as_ref(),
-            settled,
-            self.post.policy(),
-            random,
-        ) {
-            Action::Ack => self.acked.push(id),
-            Action::Retry(delay) | Action::Leave(delay) => self.wait(id, delivery, delay),
-            Action::DeadLetter(reason, error) => self.dead_letter(message.clone(), reason, error),
-            Action::HandBack => self.return_unstarted(message),
-            Action::Nothing => self.post.hand.release([id]),
-        }
-    }
-
-    /// Lets a failed message wait for its next delivery.
-    fn wait(&mut self, id: EntryId, delivery: u64, delay: Duration) {
-        let now = Instant::now();
-        // Everybody else goes by the formula; what is due later is held until that fits.
-        let formula = self.post.policy().delay(delivery);
-        let hold_until = delay
-            .checked_sub(formula)
-            .filter(|more| !more.is_zero())
-            .map(|more| later(now, more));
-        let untouched = self.post.hand.untouched(id, now);
-        if !self.post.hand.set_stage(id, Stage::Waiting { hold_until }) {
-            return;
-        }
-        let Some(token) = self.post.hand.token(id) else {
-            return;
-        };
-        self.retries.insert(later(now, delay), token);
-        let short = (formula / 100).max(Duration::from_millis(10));
-        // At a stop it is handed back with its idle time.
-        if !self.stopping && untouched.is_none_or(|idle| idle > short) {
-            self.touches.push(token);
-        }
-    }
-
-    fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
-        self.letters += 1;
-        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        tokio::spawn(async move {
-            settle::dead_letter(post, message, reason, error).await;
-            let _ = events.send(Event::LetterEnded);
-        });
-    }
-
-    /// Gives back an entry whose delivery counts for nothing.
-    fn return_unstarted(&mut self, message: &Message) {
-        if let Some(token) = self.post.hand.token(message.id()) {
-            let idle = LONG_AGO.max(self.post.policy().delay(token.deliveries));
-            self.returns.push(Return {
-                token,
-                deliveries: token.deliveries.saturating_sub(1),
-                idle,
-            });
+            self.return_what_cannot_start();
         }
     }
 
@@ -571,135 +335,5 @@ impl Worker {
             window.saturating_sub(self.ready.len())
         };
         self.demand.grant(self.arrived + room as u64, window);
-    }
-
-    /// Ends in order: no new reads, running handlers end within the grace period, the rest is
-    /// handed back, and what was decided is settled.
-    async fn wind_down(mut self, grace: Duration) {
-        let end = Instant::now() + grace;
-        self.stopping = true;
-        self.demand.stop();
-        self.takeover.abort();
-        self.overdue.clear();
-        for message in std::mem::take(&mut self.ready) {
-            self.return_unstarted(&message);
-        }
-        if timeout_at(end, self.drain(Drained::Handlers))
-            .await
-            .is_err()
-        {
-            for run in self.running.values() {
-                run.abort();
-            }
-        }
-        let last = Instant::now() + LAST_STEPS;
-        if timeout_at(last, self.drain(Drained::Everything))
-            .await
-            .is_err()
-        {
-            self.post.give_up();
-            // Steps that wait for the server end now; a handler that blocks its thread does not.
-            let _ = timeout_at(last + LAST_STEPS / 4, self.drain(Drained::Everything)).await;
-        }
-        self.flush();
-        self.settler.close();
-        if timeout_at(last, &mut self.settling).await.is_err() {
-            self.post.give_up();
-        }
-        drop(self.lease);
-        if !self.post.has_given_name() {
-            let removed = self.post.store.remove_consumer(&self.post.consumer);
-            let _ = timeout_at(last, removed).await;
-        }
-        self.intake.abort();
-        log::stopped(&self.post.consumer);
-    }
-
-    /// Works off what is under way until nothing of it is left. Dropping it loses nothing.
-    async fn drain(&mut self, drained: Drained) {
-        loop {
-            for (due, token) in self.retries.drain() {
-                self.return_waiting(due, token);
-            }
-            self.flush();
-            let done = match drained {
-                Drained::Handlers => self.running.is_empty(),
-                Drained::Everything => {
-                    self.running.is_empty()
-                        && self.steps == 0
-                        && self.letters == 0
-                        && self.intake.is_finished()
-                }
-            };
-            if done {
-                // What was sent before is worked off first.
-                match self.events.try_recv() {
-                    Ok(event) => self.on(event),
-                    Err(_) => return,
-                }
-                continue;
-            }
-            // The intake's task ends a moment after its last event.
-            if let Ok(Some(event)) =
-                tokio::time::timeout(Duration::from_millis(20), self.events.recv()).await
-            {
-                self.on(event);
-            }
-        }
-    }
-
-    /// Gives back what waits for a retry, so that it is due for others when it was for us.
-    fn return_waiting(&mut self, due: Instant, token: Token) {
-        let left = due.saturating_duration_since(Instant::now());
-        let idle = self
-            .post
-            .policy()
-            .delay(token.deliveries)
-            .saturating_sub(left);
-        self.returns.push(Return {
-            token,
-            deliveries: token.deliveries,
-            idle,
-        });
-    }
-}
-
-/// What a stop waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drained {
-    /// Running handlers.
-    Handlers,
-    /// These, and every step that follows.
-    Everything,
-}
-
-/// A moment that may be farther away than the clock can tell.
-fn later(now: Instant, delay: Duration) -> Instant {
-    now.checked_add(delay)
-        .unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 24 * 60 * 60))
-}
-
-/// Reports the end of a run, also when its task is dropped.
-struct Report {
-    message: Option<Message>,
-    events: mpsc::UnboundedSender<Event>,
-}
-
-impl Report {
-    fn send(&mut self, verdict: Verdict, run: Duration, longest_poll: Duration) {
-        if let Some(message) = self.message.take() {
-            let _ = self.events.send(Event::Finished {
-                message,
-                verdict,
-                run,
-                longest_poll,
-            });
-        }
-    }
-}
-
-impl Drop for Report {
-    fn drop(&mut self) {
-        self.send(Verdict::Interrupted, Duration::ZERO, Duration::ZERO);
     }
 }

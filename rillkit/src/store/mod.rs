@@ -22,11 +22,15 @@
 pub(crate) mod memory;
 pub(crate) mod redis;
 
+#[cfg(test)]
+mod conformance;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 
 /// Where a worker stands: one consumer of one group of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Entries, Entry, Fenced, Peer, Pending, Summary, Take, Taken, Token};
-use crate::message::EntryId;
+use crate::entry_id::EntryId;
 use crate::store::Charge;
 
 pub(super) struct Group {

@@ -25,7 +25,8 @@ use super::{
     Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
     Start, Summary, Take, Taken, Token,
 };
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use group::Group;
 use reader::Line;
 

@@ -12,7 +12,8 @@ use tokio::runtime::Builder;
 use tokio::time::advance;
 
 use super::MemoryStore;
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::store::{
     Charge, Consumer, Fenced, Pending, Replayed, Return, Start, Take, Taken, Token,
 };

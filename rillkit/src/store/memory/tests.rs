@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::{MemoryReader, MemoryStore, NAMED};
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::store::{Consumer, Entry, Fault, FaultClass, Start};
 
 const SECOND: Duration = Duration::from_secs(1);

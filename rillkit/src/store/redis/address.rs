@@ -147,7 +147,8 @@ fn require_tls() -> Result<(), Error> {
 fn reason(error: &redis::RedisError) -> String {
     match error.detail() {
         Some(detail) => format!("{} ({detail})", error.category()),
-        None => error.to_string(),
+        // The crate's text ends with the name of its own kind.
+        None => error.to_string().replace(" - InvalidClientConfig", ""),
     }
 }
 

@@ -45,6 +45,8 @@ fn of_server(code: &str, detail: &str) -> FaultClass {
         "WRONGTYPE" | "NOPERM" | "NOAUTH" | "WRONGPASS" | "CROSSSLOT" | "MOVED" | "ASK" => {
             FaultClass::Config
         }
+        // XINFO on a missing stream, which has no code of its own.
+        "ERR" if detail.contains("no such key") => FaultClass::EnsureGroup,
         "ERR" if is_config(detail) => FaultClass::Config,
         _ => FaultClass::Wait,
     }
@@ -82,7 +84,7 @@ fn server_code(error: &RedisError) -> Option<(&str, &str)> {
     let detail = error.detail().unwrap_or_default();
     if code == "ERR" && detail.starts_with("Error running script") {
         let inner = detail
-            .rsplit_once("@user_script: ")
+            .rsplit_once("@user_script:")
             .map_or(detail, |(_, inner)| inner);
         let inner = inner
             .split_once(": ")
@@ -110,7 +112,7 @@ fn explain(code: &str, detail: &str) -> String {
         "MOVED" | "ASK" | "CROSSSLOT" => "; a redis cluster is not supported, use a single server",
         _ => "",
     };
-    format!("{code} {}{cure}", detail.trim_end())
+    format!("{code} {}{cure}", detail.trim_end().trim_end_matches('.'))
 }
 
 #[cfg(test)]

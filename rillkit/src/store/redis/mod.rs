@@ -22,7 +22,8 @@ use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
 };
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 
 static ACK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ack.lua")));
 static TOUCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/touch.lua")));
@@ -65,6 +66,9 @@ impl RedisStore {
         stream: &str,
         entries: &[Fields],
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         if let [entry] = entries {
             let answer = self.link.run(&xadd(stream, entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
@@ -108,6 +112,9 @@ impl RedisStore {
     }
 
     pub(super) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let mut ack = Cmd::with_capacity(ids.len() + 3, ids.len() * 18 + 64);
         ack.arg("XACK").arg(consumer.stream).arg(consumer.group);
         for id in ids {
@@ -461,14 +468,14 @@ fn xadd(stream: &str, fields: &Fields) -> Cmd {
 
 /// Writes an id without a string of its own: an ack has hundreds.
 fn id_arg(command: &mut Cmd, id: EntryId) {
-    use std::io::Write;
-    let mut buffer = [0u8; 41];
-    let mut rest = &mut buffer[..];
-    let written = match write!(rest, "{id}") {
-        Ok(()) => 41 - rest.len(),
-        Err(_) => unreachable!("two u64 and a dash are at most 41 bytes"),
-    };
-    command.arg(&buffer[..written]);
+    let (mut ms, mut seq) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (ms, seq) = (ms.format(id.ms).as_bytes(), seq.format(id.seq).as_bytes());
+    let mut text = [0u8; 41];
+    let (first, rest) = text.split_at_mut(ms.len());
+    first.copy_from_slice(ms);
+    rest[0] = b'-';
+    rest[1..=seq.len()].copy_from_slice(seq);
+    command.arg(&text[..=ms.len() + seq.len()]);
 }
 
 fn ms(duration: Duration) -> u64 {
@@ -499,5 +506,27 @@ fn unless_missing(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> 
         Ok(answer) => Ok(Some(answer)),
         Err(fault) if fault.text.to_ascii_lowercase().contains("no such key") => Ok(None),
         Err(fault) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_written_as_it_is_shown() {
+        for id in [
+            EntryId::MIN,
+            EntryId {
+                ms: 1_700_000_000_000,
+                seq: 3,
+            },
+            EntryId::MAX,
+        ] {
+            let (mut fast, mut plain) = (Cmd::new(), Cmd::new());
+            id_arg(&mut fast, id);
+            plain.arg(id.to_string());
+            assert_eq!(fast.get_packed_command(), plain.get_packed_command());
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::message::{EntryId, Fields};
+use crate::entry_id::EntryId;
+use crate::fields::Fields;
 use crate::store::{Entry, Fault, FaultClass};
 
 /// A reply that is not of the shape the command is documented to have.
@@ -56,11 +57,11 @@ pub(super) fn fields(reply: Value) -> Result<Fields, Fault> {
         return Err(odd("fields"));
     };
     let mut flat = flat.into_iter();
-    let mut fields = Vec::with_capacity(flat.len() / 2);
+    let mut fields = Fields::default();
     while let (Some(name), Some(value)) = (flat.next(), flat.next()) {
-        fields.push((bytes(name)?, bytes(value)?));
+        fields.push(bytes(name)?, bytes(value)?);
     }
-    Ok(fields.into_iter().collect())
+    Ok(fields)
 }
 
 fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {

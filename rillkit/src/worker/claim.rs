@@ -1,0 +1,111 @@
+//! Takes entries that are due again, its own and other workers', for slots that are free.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Event, Worker};
+use crate::in_hand::Arrival;
+use crate::log;
+use crate::message::Message;
+use crate::store::{Charge, Fault, FaultClass, Take, Taken, Token};
+
+impl Worker {
+    /// Takes due entries for free slots: half of the slots while new entries wait as well.
+    pub(super) fn claim(&mut self) -> bool {
+        if self.retries.next_due().is_none() && self.overdue.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let slots = if self.ready.is_empty() {
+            self.free
+        } else {
+            self.free.div_ceil(2)
+        };
+        let own = self.retries.pop_due(now, slots);
+        let owner = &self.post.consumer.name;
+        let own = own.into_iter().map(|token| Take {
+            token,
+            owner: Arc::clone(owner),
+            min_idle: Duration::ZERO,
+            charge: Charge::Counted,
+        });
+        let mut takes: Vec<_> = own.collect();
+        while takes.len() < slots {
+            let Some(take) = self.overdue.pop_front() else {
+                break;
+            };
+            takes.push(take);
+            if self.overdue.is_empty() && self.more_overdue {
+                self.look_again.notify_one();
+            }
+        }
+        if takes.is_empty() {
+            return false;
+        }
+        self.free -= takes.len();
+        self.step(|post, events| async move {
+            let at = Instant::now();
+            let taken = post.store.take(&post.consumer, &takes).await;
+            let _ = events.send(Event::Claimed { takes, taken, at });
+        });
+        true
+    }
+
+    pub(super) fn claimed(
+        &mut self,
+        takes: Vec<Take>,
+        taken: Result<Vec<Taken>, Fault>,
+        at: Instant,
+    ) {
+        self.free += takes.len();
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(fault) => return self.claim_failed(takes, &fault),
+        };
+        for (take, taken) in takes.into_iter().zip(taken) {
+            let id = take.token.id;
+            let fields = match taken {
+                Taken::Entry(fields) => fields,
+                Taken::Lost => {
+                    log::lost(&self.post.consumer, id);
+                    self.post.hand.release([id]);
+                    continue;
+                }
+                Taken::Gone | Taken::Other => {
+                    if take.owner == self.post.consumer.name {
+                        self.post.hand.release([id]);
+                    }
+                    continue;
+                }
+            };
+            let deliveries = take.token.deliveries + u64::from(take.charge == Charge::Counted);
+            let arrival = self.post.hand.arrive([Token { id, deliveries }], at);
+            if arrival == [Arrival::Known] {
+                continue;
+            }
+            let message = Message::new(id, deliveries, fields, Arc::clone(&self.lane));
+            if self.stopping {
+                self.return_unstarted(&message);
+            } else {
+                self.start_message(message);
+            }
+        }
+    }
+
+    /// The server did not answer a claim: what waits here goes on waiting, what is another's is
+    /// found again by the next look.
+    fn claim_failed(&mut self, takes: Vec<Take>, fault: &Fault) {
+        if fault.class == FaultClass::Config && self.post.may_complain() {
+            log::trouble(&self.post.consumer, fault);
+        }
+        let again = Instant::now() + Duration::from_millis(100 + fastrand::u64(0..400));
+        for take in takes {
+            let mine = take.owner == self.post.consumer.name;
+            if mine && take.charge == Charge::Counted && self.post.hand.contains(take.token.id) {
+                self.retries.insert(again, take.token);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Starts one handler, and sets going what follows its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Event, Worker};
+use crate::attempt::Attempt;
+use crate::decide::{self, Action, Reason, Verdict};
+use crate::entry_id::EntryId;
+use crate::in_hand::Stage;
+use crate::log;
+use crate::message::{Mark, Message};
+use crate::policy::AckPolicy;
+use crate::settle;
+
+impl Worker {
+    pub(super) fn start_message(&mut self, message: Message) {
+        let started = Instant::now();
+        let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
+            Ok(attempt) => attempt,
+            Err(verdict) => return self.ended(&message, &verdict),
+        };
+        if self.post.policy().ack_policy == AckPolicy::AckFirst || !self.pace.polls_in_place() {
+            return self.spawn(message, attempt, started, Duration::ZERO);
+        }
+        self.post.hand.set_inline(message.id());
+        let poll = Pin::new(&mut attempt).poll(&mut Context::from_waker(Waker::noop()));
+        let took = started.elapsed();
+        match poll {
+            Poll::Ready(verdict) => {
+                self.pace.note(took, took);
+                self.ended(&message, &verdict);
+            }
+            Poll::Pending => self.spawn(message, attempt, started, took),
+        }
+    }
+
+    /// Gives a run a task of its own.
+    fn spawn(
+        &mut self,
+        message: Message,
+        attempt: Attempt,
+        started: Instant,
+        first_poll: Duration,
+    ) {
+        self.free = self.free.saturating_sub(1);
+        self.post.run_begins();
+        let id = message.id();
+        self.post.hand.set_stage(
+            id,
+            Stage::Running {
+                started,
+                warned: Duration::ZERO,
+            },
+        );
+        let policy = self.post.policy();
+        let (timeout, ack_first) = (policy.timeout(), policy.ack_policy == AckPolicy::AckFirst);
+        let post = Arc::clone(&self.post);
+        let mut report = Report {
+            message: Some(message.clone()),
+            events: self.sender.clone(),
+        };
+        let run = async move {
+            // Not acked is not run: the report says so when it is dropped.
+            if ack_first && !settle::ack_before_run(&post, &message).await {
+                return;
+            }
+            drop(message);
+            let (verdict, longest_poll) = attempt.finish(timeout).await;
+            report.send(verdict, started.elapsed(), longest_poll.max(first_poll));
+        };
+        self.running.insert(id, tokio::spawn(run).abort_handle());
+    }
+
+    /// A delivery has ended: logs it, decides, and sets going what follows.
+    pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
+        let (id, delivery) = (message.id(), message.deliveries());
+        let mark = message.mark();
+        let settled = message.is_settled();
+        match verdict {
+            Verdict::Done | Verdict::Interrupted => {
+                if mark == Some(Mark::Nack) && !settled {
+                    log::handler_failed(&self.post.consumer, id, delivery, verdict);
+                }
+            }
+            Verdict::Malformed(error) => {
+                log::undecodable(&self.post.consumer, id, &self.post.dlq, error)
+            }
+            _ => log::handler_failed(&self.post.consumer, id, delivery, verdict),
+        }
+        if settled && mark.is_some() {
+            log::marks_ignored(&self.post.consumer, id);
+        }
+        let random = if self.post.policy().has_jitter() {
+            fastrand::f64()
+        } else {
+            0.0
+        };
+        match decide::decide(
+            delivery,
+            verdict,
+            mark.as_ref(),
+            settled,
+            self.post.policy(),
+            random,
+        ) {
+            Action::Ack => self.acked.push(id),
+            Action::Retry(delay) | Action::Leave(delay) => self.wait(id, delivery, delay),
+            Action::DeadLetter(reason, error) => self.dead_letter(message.clone(), reason, error),
+            Action::HandBack => self.return_unstarted(message),
+            Action::Nothing => self.post.hand.release([id]),
+        }
+    }
+
+    /// Lets a failed message wait for its next delivery.
+    fn wait(&mut self, id: EntryId, delivery: u64, delay: Duration) {
+        let now = Instant::now();
+        // Everybody else goes by the formula; what is due later is held until that fits.
+        let formula = self.post.policy().delay(delivery);
+        let hold_until = delay
+            .checked_sub(formula)
+            .filter(|more| !more.is_zero())
+            .map(|more| later(now, more));
+        let untouched = self.post.hand.untouched(id, now);
+        let Some(token) = self.post.hand.token(id) else {
+            // Another consumer has it.
+            return self.post.hand.release([id]);
+        };
+        self.post.hand.set_stage(id, Stage::Waiting { hold_until });
+        self.retries.insert(later(now, delay), token);
+        let short = (formula / 100).max(Duration::from_millis(10));
+        // At a stop it is handed back with its idle time.
+        if !self.stopping && untouched.is_none_or(|idle| idle > short) {
+            self.touches.push(token);
+        }
+    }
+
+    pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
+        self.letters += 1;
+        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
+        tokio::spawn(async move {
+            settle::dead_letter(post, message, reason, error).await;
+            let _ = events.send(Event::LetterEnded);
+        });
+    }
+}
+
+/// A moment that may be farther away than the clock can tell.
+fn later(now: Instant, delay: Duration) -> Instant {
+    now.checked_add(delay)
+        .unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 24 * 60 * 60))
+}
+
+/// Reports the end of a run, also when its task is dropped.
+struct Report {
+    message: Option<Message>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Report {
+    fn send(&mut self, verdict: Verdict, run: Duration, longest_poll: Duration) {
+        if let Some(message) = self.message.take() {
+            let _ = self.events.send(Event::Finished {
+                message,
+                verdict,
+                run,
+                longest_poll,
+            });
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        self.send(Verdict::Interrupted, Duration::ZERO, Duration::ZERO);
+    }
+}

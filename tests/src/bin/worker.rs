@@ -1,0 +1,101 @@
+//! A worker process to be killed, frozen and stopped by tests. It says on its standard output what runs:
+//! `start NAME DELIVERY` and `end NAME DELIVERY`.
+//!
+//! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), and whether all
+//! of it runs on one thread (`ONE_THREAD`).
+
+use std::env;
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use rillkit::{Broker, HandlerError, Message, subscribe};
+use rillkit_tests::Job;
+use tokio::runtime::Builder;
+
+#[subscribe(
+    stream = "jobs",
+    group = "workers",
+    claim_idle_ms = 500,
+    concurrency = 4
+)]
+async fn jobs(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
+    stream = "once",
+    group = "workers",
+    max_retries = 0,
+    claim_idle_ms = 500,
+    concurrency = 4
+)]
+async fn once(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
+    stream = "first",
+    group = "workers",
+    claim_idle_ms = 300,
+    ack_policy = ack_first
+)]
+async fn first(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
+    stream = "single",
+    group = "workers",
+    max_retries = 2,
+    claim_idle_ms = 200
+)]
+async fn single(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
+    stream = "deploy",
+    group = "workers",
+    max_retries = 2,
+    claim_idle_ms = 3000
+)]
+async fn deploy(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+async fn run(job: Job, msg: Message) -> Result<(), HandlerError> {
+    println!("start {} {}", job.name, msg.deliveries());
+    let result = job.run(&msg).await;
+    println!("end {} {}", job.name, msg.deliveries());
+    result
+}
+
+fn main() -> ExitCode {
+    // Whoever started it is gone when this ends.
+    thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::abort();
+    });
+    let mut runtime = match env::var("ONE_THREAD") {
+        Ok(_) => Builder::new_current_thread(),
+        Err(_) => Builder::new_multi_thread(),
+    };
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    let ended = runtime.block_on(async {
+        let mut broker = Broker::from_env()?;
+        if let Ok(grace) = env::var("GRACE_MS") {
+            let grace = grace.parse().expect("a number of milliseconds");
+            broker = broker.grace(Duration::from_millis(grace));
+        }
+        broker.run().await
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

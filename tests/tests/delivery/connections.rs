@@ -1,0 +1,71 @@
+//! How many connections a process has: one reader for each handler, one shared, one that keeps leases.
+
+use rillkit::{HandlerError, Message, State, handlers, subscribe};
+use rillkit_servers::Server;
+use rillkit_tests::Job;
+
+use crate::place::{Journal, Place, act, until};
+
+#[rustfmt::skip]
+macro_rules! handler {
+    ($name:ident, $stream:literal) => {
+        #[subscribe(
+            stream = $stream,
+            group = "workers",
+            claim_idle_ms = 300,
+            block_ms = 500,
+            concurrency = 2
+        )]
+        async fn $name(
+            job: Job,
+            msg: Message,
+            journal: State<Journal>,
+        ) -> Result<(), HandlerError> {
+            act(job, msg, journal).await
+        }
+    };
+}
+handler!(one, "one");
+handler!(two, "two");
+handler!(three, "three");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_as_many_as_documented_also_after_many_breaks() {
+    const EXPECTED: usize = 3 + 1 + 1;
+    let server = Server::start();
+    let place = Place::on(&server);
+    let running = place
+        .worker(handlers![one, two, three])
+        .start()
+        .await
+        .expect("started");
+    let asking = place.ask(&["CLIENT", "ID"]).int();
+    let connections = || {
+        let list = place.ask(&["CLIENT", "LIST"]).text();
+        let others = |line: &&str| !line.starts_with(&format!("id={asking} "));
+        list.lines().filter(others).count()
+    };
+    // A run that outlasts its lease, so that there is a lease to keep.
+    let body = serde_json::to_string(&Job::new("long", "sleep:60000")).expect("JSON");
+    place.ask(&["XADD", "one", "*", "data", &body]);
+    until("all are connected", || connections() == EXPECTED).await;
+    for _ in 0..20 {
+        let killed = place
+            .ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .int();
+        assert!(usize::try_from(killed).expect("a count") <= EXPECTED);
+        until("all are connected again", || {
+            assert!(connections() <= EXPECTED);
+            connections() == EXPECTED
+        })
+        .await;
+    }
+    for stream in ["one", "two", "three"] {
+        let body = serde_json::to_string(&Job::new(stream, "ok")).expect("JSON");
+        place.ask(&["XADD", stream, "*", "data", &body]);
+    }
+    until("new messages are handled", || place.journal.ended() == 3).await;
+    assert_eq!(place.journal.deliveries("long"), [1]);
+    assert_eq!(connections(), EXPECTED);
+    drop(running);
+}

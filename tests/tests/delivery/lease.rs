@@ -1,0 +1,68 @@
+//! A run that outlasts its lease many times over, with a second worker waiting for the message.
+
+use rillkit_servers::wait_until;
+
+use crate::place::Place;
+use crate::process::Process;
+
+/// The lease is 200 ms.
+async fn one_run(does: &str, variables: &[(&str, &str)]) {
+    let place = Place::redis();
+    let one = Process::with(&place, "single", variables);
+    let id = place.publish("single", "job", does).await;
+    one.wait_for("start job 1");
+    let other = Process::with(&place, "single", variables);
+    wait_until("the run has ended", || {
+        let pending = place.pending("single", "workers");
+        assert!(
+            pending
+                .iter()
+                .all(|(pending, _, deliveries)| *pending == id && *deliveries == 1)
+        );
+        one.has_said("end job 1")
+    });
+    wait_until("it is acked", || {
+        place.pending("single", "workers").is_empty()
+    });
+    assert_eq!(one.started(), [("job".into(), 1)]);
+    assert!(other.said().is_empty());
+    assert_eq!(place.length("single-dlq"), 0);
+}
+
+#[tokio::test]
+async fn a_run_of_ten_leases_that_awaits_is_the_only_one() {
+    one_run("sleep:2000", &[]).await;
+}
+
+#[tokio::test]
+async fn a_run_of_ten_leases_that_blocks_its_thread_is_the_only_one() {
+    one_run("block:2000", &[]).await;
+}
+
+#[tokio::test]
+async fn a_run_of_ten_leases_that_blocks_the_only_thread_is_the_only_one() {
+    one_run("block:2000", &[("ONE_THREAD", "1")]).await;
+}
+
+/// Quick runs before it let the handler be polled where the loop stands.
+#[tokio::test]
+async fn a_blocking_run_after_many_quick_ones_is_the_only_one() {
+    let place = Place::redis();
+    place.publish_many("single", "quick", 100, "ok").await;
+    place.publish("single", "job", "block:2000").await;
+    place.publish_many("single", "later", 100, "ok").await;
+    let one = Process::with(&place, "single", &[("ONE_THREAD", "1")]);
+    one.wait_for("start job 1");
+    let other = Process::start(&place, "single");
+    wait_until("everything is handled", || {
+        one.has_said("end job 1") && one.ended().len() + other.ended().len() == 201
+    });
+    wait_until("all is acked", || {
+        place.pending("single", "workers").is_empty()
+    });
+    let runs = [one.started(), other.started()].concat();
+    assert_eq!(runs.len(), 201);
+    // What was read ahead keeps its lease too.
+    assert!(runs.iter().all(|(_, delivery)| *delivery == 1), "{runs:?}");
+    assert_eq!(place.length("single-dlq"), 0);
+}

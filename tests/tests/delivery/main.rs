@@ -1,0 +1,22 @@
+//! How messages are delivered, retried, dead-lettered and handed on, on a real server and in process.
+
+mod connections;
+mod decode;
+mod dlq;
+mod faults;
+mod group;
+mod kill;
+mod latency;
+mod lease;
+mod limits;
+mod outage;
+mod peer;
+mod place;
+mod policies;
+mod process;
+mod reference;
+mod replay;
+mod shutdown;
+mod slots;
+mod startup;
+mod trimmed;

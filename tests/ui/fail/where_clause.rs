@@ -1,0 +1,15 @@
+use rillkit::subscribe;
+
+#[derive(serde::Deserialize)]
+struct Job {
+    _name: String,
+}
+
+#[subscribe(stream = "jobs", group = "workers")]
+async fn run_job(_job: Job)
+where
+    Job: Sized,
+{
+}
+
+fn main() {}

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backoff::Backoff;
 use crate::demand::Demand;
@@ -24,7 +24,9 @@ use crate::lane::Lane;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
-use crate::store::{Charge, Entry, Fault, FaultClass, Group, Reader, Start, Take, Taken, Token};
+use crate::store::{
+    Charge, Entry, Fault, FaultClass, Fenced, Group, Reader, Start, Take, Taken, Token,
+};
 use crate::wire;
 use crate::worker::Event;
 
@@ -46,6 +48,8 @@ pub(crate) struct Intake {
     events: mpsc::UnboundedSender<Event>,
     /// Entries that were asked for and arrived, since the start.
     arrived: u64,
+    /// The last two ticks at which no answer was there.
+    ticks: [Instant; 2],
     cautious: usize,
     trouble: Trouble,
 }
@@ -53,8 +57,10 @@ pub(crate) struct Intake {
 /// The reads under way on one connection, in the order in which they were sent.
 #[derive(Default)]
 struct Reads {
-    waiting: VecDeque<(Read, usize)>,
+    waiting: VecDeque<(Read, usize, Instant)>,
     asked: usize,
+    /// When the last answered read had been sent.
+    last_sent: Option<Instant>,
     /// How many the last answered read had asked for.
     last_count: usize,
     /// The one under way waits at the server.
@@ -89,6 +95,7 @@ impl Intake {
             demand,
             events,
             arrived: 0,
+            ticks: [Instant::now(); 2],
             cautious: 0,
             trouble,
         }
@@ -142,7 +149,7 @@ impl Intake {
             // The others were sent behind the one that failed, and may have been handed something.
             while let Some(answer) = reads.next().await {
                 if let Ok(entries) = answer {
-                    self.take_in(entries);
+                    self.take_in(entries, reads.last_sent).await;
                 }
             }
         }
@@ -153,6 +160,8 @@ impl Intake {
     async fn read_on(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
         // Without a backlog one read waits at the server; with one, several are sent ahead.
         let mut backlog = false;
+        let mut tick = interval(self.post.policy().lease() / 6);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while !self.demand.is_stopped() && !reads.blocked && reads.waiting.len() < DEPTH {
                 if !backlog && !reads.waiting.is_empty() {
@@ -180,7 +189,7 @@ impl Intake {
                     self.trouble.over(&self.post);
                     self.cautious = self.cautious.saturating_sub(1);
                     backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
-                    self.take_in(entries);
+                    self.take_in(entries, reads.last_sent).await;
                     // The worker starts what came while the next read is on its way.
                 }
                 () = self.demand.changed() => {
@@ -188,6 +197,7 @@ impl Intake {
                         self.interrupt(reader, reads).await?;
                     }
                 }
+                _ = tick.tick() => self.ticks = [self.ticks[1], Instant::now()],
             }
         }
     }
@@ -212,7 +222,7 @@ impl Intake {
             // It may have come before the read was blocked, and is then asked again.
             if let Ok(Some(answer)) = tokio::time::timeout(INTERRUPT_EVERY, reads.next()).await {
                 if let Ok(entries) = answer {
-                    self.take_in(entries);
+                    self.take_in(entries, reads.last_sent).await;
                 }
                 return Ok(());
             }
@@ -224,22 +234,38 @@ impl Intake {
         ))
     }
 
-    /// Hands what was read to the worker.
-    fn take_in(&mut self, entries: Vec<Entry>) {
+    /// Hands what a read brought to the worker; it was sent at `sent`.
+    async fn take_in(&mut self, entries: Vec<Entry>, sent: Option<Instant>) {
         if entries.is_empty() {
             return;
         }
         let count = entries.len();
         self.arrived += count as u64;
-        let entries = entries
+        let mut entries: Vec<_> = entries
             .into_iter()
             .map(|Entry { id, fields }| (Token { id, deliveries: 1 }, fields))
             .collect();
+        // Handed out after the read was sent, and after the tick before the last: at the last one
+        // an answer may have been there, unseen by a runtime whose thread was blocked until then.
+        let since = sent.max(Some(self.ticks[0]));
+        let lease = self.post.policy().lease();
+        if since.is_some_and(|since| since.elapsed() >= lease / 2) {
+            self.keep_ours(&mut entries).await;
+        }
         let messages = self.admit(entries);
         self.send(Event::Arrived {
             count: count as u64,
             messages,
         });
+    }
+
+    /// Keeps what nobody has taken over since it was handed out: nothing renewed its lease. What is
+    /// left out and ours all the same is found in the pending list.
+    async fn keep_ours(&self, entries: &mut Vec<(Token, Fields)>) {
+        let tokens: Vec<_> = entries.iter().map(|(token, _)| *token).collect();
+        let answers = self.post.store.touch(&self.post.consumer, &tokens).await;
+        let mut answers = answers.unwrap_or_default().into_iter();
+        entries.retain(|_| answers.next() == Some(Fenced::Done));
     }
 
     /// Takes entries in hand, and makes messages of those that were not.
@@ -393,7 +419,7 @@ impl Reads {
             Poll::Pending => read,
             Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
         };
-        self.waiting.push_back((read, count));
+        self.waiting.push_back((read, count, Instant::now()));
         self.asked += count;
         self.blocked = block.is_some();
     }
@@ -401,12 +427,13 @@ impl Reads {
     /// The next answer, in the order in which the reads were sent; `None` when none is under way.
     /// Dropping this future drops no read.
     async fn next(&mut self) -> Option<Answer> {
-        let (read, count) = self.waiting.front_mut()?;
-        let count = *count;
+        let (read, count, sent) = self.waiting.front_mut()?;
+        let (count, sent) = (*count, *sent);
         let answer = read.as_mut().await;
         self.waiting.pop_front();
         self.asked -= count;
         self.last_count = count;
+        self.last_sent = Some(sent);
         self.blocked = false;
         Some(answer)
     }

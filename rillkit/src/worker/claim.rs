@@ -64,9 +64,16 @@ impl Worker {
             Ok(taken) => taken,
             Err(fault) => return self.claim_failed(takes, &fault),
         };
+        // Nothing renewed what was taken until now. What is ours all the same is found in the pending
+        // list, and not counted again.
+        let late = at.elapsed() >= self.post.policy().lease() / 2;
         for (take, taken) in takes.into_iter().zip(taken) {
             let id = take.token.id;
             let fields = match taken {
+                Taken::Entry(_) if late => {
+                    self.post.hand.release([id]);
+                    continue;
+                }
                 Taken::Entry(fields) => fields,
                 Taken::Lost => {
                     log::lost(&self.post.consumer, id);

@@ -129,7 +129,8 @@ async fn an_error_is_capped_and_never_blank(place: Place) {
         .expect("published");
     place.broker.publish("words", "").await.expect("published");
     running.drained().await.expect("drained");
-    let letters = place.letters("dead").await;
+    let mut letters = place.letters("dead").await;
+    letters.sort_by_key(|letter| letter.get("data") == "\"\"");
     assert_eq!(letters[0].get("x-error"), "ä".repeat(1000));
     assert!(!letters[1].get("x-error").trim().is_empty());
     running.stop().await;

@@ -110,10 +110,12 @@ async fn without_retries_nothing_is_dead_that_was_read_and_not_started() {
     place.publish_many("once", "long", 4, "sleep:60000").await;
     let mut first = Process::with(&place, "once", &[("GRACE_MS", "1")]);
     wait_until("all four run", || first.started().len() == 4);
+    let mut second = Process::start(&place, "once");
+    place.publish("once", "warm", "ok").await;
+    second.wait_for("end warm 1");
     first.signal("TERM");
     assert!(first.wait().success());
-    let mut second = Process::start(&place, "once");
-    wait_until("all four run again", || second.started().len() == 4);
+    wait_until("all four run again", || second.started().len() == 5);
     place.publish("once", "new", "ok").await;
     wait_until("it is read", || place.pending("once", "workers").len() == 5);
     let handed_back = || {

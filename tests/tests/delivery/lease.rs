@@ -44,9 +44,10 @@ async fn a_run_of_ten_leases_that_blocks_the_only_thread_is_the_only_one() {
     one_run("block:2000", &[("ONE_THREAD", "1")]).await;
 }
 
-/// Quick runs before it let the handler be polled where the loop stands.
+/// Quick runs before it let the handler be polled where the loop stands. What was read ahead keeps its lease
+/// meanwhile; what a read brings that nobody can look at is taken over, and then not run late as well.
 #[tokio::test]
-async fn a_blocking_run_after_many_quick_ones_is_the_only_one() {
+async fn a_blocked_thread_lets_nothing_run_twice() {
     let place = Place::redis();
     place.publish_many("single", "quick", 100, "ok").await;
     place.publish("single", "job", "block:2000").await;
@@ -55,14 +56,15 @@ async fn a_blocking_run_after_many_quick_ones_is_the_only_one() {
     one.wait_for("start job 1");
     let other = Process::start(&place, "single");
     wait_until("everything is handled", || {
-        one.has_said("end job 1") && one.ended().len() + other.ended().len() == 201
+        one.has_said("end job 1")
+            && place.pending("single", "workers").is_empty()
+            && one.ended().len() + other.ended().len() >= 201
     });
-    wait_until("all is acked", || {
-        place.pending("single", "workers").is_empty()
-    });
-    let runs = [one.started(), other.started()].concat();
-    assert_eq!(runs.len(), 201);
-    // What was read ahead keeps its lease too.
-    assert!(runs.iter().all(|(_, delivery)| *delivery == 1), "{runs:?}");
+    let mut runs = [one.started(), other.started()].concat();
+    assert!(runs.contains(&("job".into(), 1)));
+    runs.sort();
+    let all = runs.len();
+    runs.dedup_by_key(|(name, _)| name.clone());
+    assert_eq!((runs.len(), all), (201, 201));
     assert_eq!(place.length("single-dlq"), 0);
 }

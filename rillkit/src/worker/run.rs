@@ -143,10 +143,18 @@ impl Worker {
     pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
         self.letters += 1;
         let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        tokio::spawn(async move {
+        let mut letter = Box::pin(async move {
             settle::dead_letter(post, message, reason, error).await;
             let _ = events.send(Event::LetterEnded);
         });
+        // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
+        if letter
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+        {
+            tokio::spawn(letter);
+        }
     }
 }
 

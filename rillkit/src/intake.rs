@@ -235,16 +235,12 @@ impl Intake {
     }
 
     /// Hands what a read brought to the worker; it was sent at `sent`.
-    async fn take_in(&mut self, entries: Vec<Entry>, sent: Option<Instant>) {
+    async fn take_in(&mut self, mut entries: Vec<Entry>, sent: Option<Instant>) {
         if entries.is_empty() {
             return;
         }
         let count = entries.len();
         self.arrived += count as u64;
-        let mut entries: Vec<_> = entries
-            .into_iter()
-            .map(|Entry { id, fields }| (Token { id, deliveries: 1 }, fields))
-            .collect();
         // Handed out after the read was sent, and after the tick before the last: at the last one
         // an answer may have been there, unseen by a runtime whose thread was blocked until then.
         let since = sent.max(Some(self.ticks[0]));
@@ -252,7 +248,7 @@ impl Intake {
         if since.is_some_and(|since| since.elapsed() >= lease / 2) {
             self.keep_ours(&mut entries).await;
         }
-        let messages = self.admit(entries);
+        let messages = self.admit(entries, 1);
         self.send(Event::Arrived {
             count: count as u64,
             messages,
@@ -261,35 +257,37 @@ impl Intake {
 
     /// Keeps what nobody has taken over since it was handed out: nothing renewed its lease. What is
     /// left out and ours all the same is found in the pending list.
-    async fn keep_ours(&self, entries: &mut Vec<(Token, Fields)>) {
-        let tokens: Vec<_> = entries.iter().map(|(token, _)| *token).collect();
+    async fn keep_ours(&self, entries: &mut Vec<Entry>) {
+        let token = |entry: &Entry| Token {
+            id: entry.id,
+            deliveries: 1,
+        };
+        let tokens: Vec<_> = entries.iter().map(token).collect();
         let answers = self.post.store.touch(&self.post.consumer, &tokens).await;
         let mut answers = answers.unwrap_or_default().into_iter();
         entries.retain(|_| answers.next() == Some(Fenced::Done));
     }
 
     /// Takes entries in hand, and makes messages of those that were not.
-    fn admit(&self, entries: Vec<(Token, Fields)>) -> Vec<Message> {
-        let tokens = entries.iter().map(|(token, _)| *token);
+    fn admit(&self, entries: Vec<Entry>, deliveries: u64) -> Vec<Message> {
+        let tokens = entries.iter().map(|entry| Token {
+            id: entry.id,
+            deliveries,
+        });
         let arrivals = self.post.hand.arrive(tokens, Instant::now());
         let (mut messages, mut unseen) = (Vec::with_capacity(entries.len()), Vec::new());
-        for ((token, fields), arrival) in entries.into_iter().zip(arrivals) {
+        for (Entry { id, fields }, arrival) in entries.into_iter().zip(arrivals) {
             if arrival == Arrival::Known {
                 continue;
             }
             if arrival == Arrival::Afresh {
-                self.send(Event::Afresh(token.id));
+                self.send(Event::Afresh(id));
             }
             if self.is_for_another_group(&fields) {
-                unseen.push(token.id);
+                unseen.push(id);
                 continue;
             }
-            messages.push(Message::new(
-                token.id,
-                token.deliveries,
-                fields,
-                Arc::clone(&self.lane),
-            ));
+            messages.push(Message::new(id, deliveries, fields, Arc::clone(&self.lane)));
         }
         if !unseen.is_empty() {
             self.send(Event::Unseen(unseen));
@@ -347,7 +345,11 @@ impl Intake {
                 };
                 match self.post.store.take(&consumer, &[take]).await?.pop() {
                     Some(Taken::Entry(fields)) => {
-                        let messages = self.admit(vec![(token, fields)]);
+                        let entry = Entry {
+                            id: token.id,
+                            fields,
+                        };
+                        let messages = self.admit(vec![entry], token.deliveries);
                         self.send(Event::Arrived { count: 0, messages });
                     }
                     Some(Taken::Lost) => log::lost(&consumer, token.id),

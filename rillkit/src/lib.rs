@@ -99,6 +99,9 @@ mod extract;
 mod fields;
 mod in_hand;
 mod intake;
+#[cfg(feature = "internal-benches")]
+#[doc(hidden)]
+pub mod internals;
 mod lane;
 mod lease;
 mod log;

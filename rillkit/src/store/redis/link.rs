@@ -123,9 +123,14 @@ impl Link {
     }
 
     async fn connection(&self) -> Result<(MultiplexedConnection, u64), Fault> {
-        if let Ok(live) = self.live() {
-            return Ok(live);
+        match self.live() {
+            Ok(live) => Ok(live),
+            // On the heap: every command's future would have room for it otherwise.
+            Err(_) => Box::pin(self.reconnect()).await,
         }
+    }
+
+    async fn reconnect(&self) -> Result<(MultiplexedConnection, u64), Fault> {
         let _alone = self.inner.connecting.lock().await;
         let number = match self.live() {
             Ok(live) => return Ok(live),

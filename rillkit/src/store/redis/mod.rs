@@ -40,6 +40,13 @@ const CHUNK: usize = 200;
 /// Fields that Lua can hand to one command; 3990 pass, 4100 do not, on every server.
 const SCRIPT_FIELDS: usize = 3_900;
 
+/// Reads a reply of `XREADGROUP` from its bytes; the entries in it.
+#[cfg(feature = "internal-benches")]
+pub(crate) fn parse_reply(wire: &[u8]) -> usize {
+    let reply = redis::parse_redis_value(wire).unwrap_or(Value::Nil);
+    reply::read(reply).map_or(0, |entries| entries.len())
+}
+
 /// A Redis server. Clones share one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct RedisStore {

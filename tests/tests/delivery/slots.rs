@@ -159,3 +159,24 @@ async fn a_waiting_message_holds_no_slot() {
     assert!(place.journal.gaps("waiting")[0] >= Duration::from_millis(1500));
     running.stop().await;
 }
+
+/// What is read ahead adapts to the handler: a slow one is given what it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_is_read_than_starts_shortly() {
+    let place = Place::redis();
+    place.publish_many("jobs", "job", 40, "sleep:100").await;
+    let running = place
+        .worker(handlers![two_at_once])
+        .start()
+        .await
+        .expect("started");
+    until("all have run", || {
+        let in_hand = place.pending("jobs", "workers").len();
+        // Two run, and two may have ended and not be acked yet.
+        assert!(in_hand <= 4, "{in_hand} are in hand");
+        place.journal.ended() == 40
+    })
+    .await;
+    place.journal.assert_once_each("job", 40);
+    running.stop().await;
+}

@@ -109,6 +109,24 @@ async fn neither_retries_nor_new_messages_take_all_slots(place: Place) {
     running.stop().await;
 }
 
+/// Handlers so quick that a buffer of new messages never runs empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retries_start_in_the_middle_of_a_backlog() {
+    let place = Place::redis();
+    place.publish_many("jobs", "failing", 5, "err,ok").await;
+    place.publish_many("jobs", "quick", 20_000, "ok").await;
+    let running = place
+        .worker(handlers![two_at_once])
+        .start()
+        .await
+        .expect("started");
+    until("all have run", || place.journal.ended() == 20_010).await;
+    let runs = place.journal.all();
+    let last_retry = runs.iter().rposition(|run| run.delivery == 2);
+    assert!(last_retry < Some(15_000), "{last_retry:?} of 20 010");
+    running.stop().await;
+}
+
 async fn one_handler_runs_at_a_time_and_in_order(place: Place) {
     let running = place
         .worker(handlers![one_at_a_time])

@@ -131,6 +131,24 @@ async fn retries_start_in_the_middle_of_a_backlog() {
     running.stop().await;
 }
 
+/// A read's answer that lies unread for longer than a lease is not taken for one that was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_worker_alone_runs_nothing_twice() {
+    let place = Place::redis();
+    place.publish_many("jobs", "failing", 5, "err,ok").await;
+    place.publish_many("jobs", "quick", 9_000, "ok").await;
+    let running = place
+        .worker(handlers![two_at_once])
+        .start()
+        .await
+        .expect("started");
+    running.drained().await.expect("drained");
+    let runs = place.journal.all();
+    assert_eq!(runs.len(), 9_010);
+    assert_eq!(runs.iter().filter(|run| run.delivery == 1).count(), 9_005);
+    running.stop().await;
+}
+
 async fn one_handler_runs_at_a_time_and_in_order(place: Place) {
     let running = place
         .worker(handlers![one_at_a_time])

@@ -127,6 +127,7 @@ impl Intake {
         }
         while !self.demand.is_stopped() {
             let mut reads = Reads::default();
+            self.post.set_reading_since(None);
             let Err(fault) = self.read_on(&reader, &mut reads).await else {
                 return Ok(());
             };
@@ -172,6 +173,9 @@ impl Intake {
                     break;
                 }
                 let block = (!backlog).then(|| self.post.policy().block());
+                if reads.waiting.is_empty() {
+                    self.post.set_reading_since(Some(Instant::now()));
+                }
                 reads.send(reader, count, block).await;
             }
             if reads.waiting.is_empty() {
@@ -190,6 +194,7 @@ impl Intake {
                     self.cautious = self.cautious.saturating_sub(1);
                     backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
                     self.take_in(entries, reads.last_sent).await;
+                    self.post.set_reading_since(reads.oldest());
                     // The worker starts what came while the next read is on its way.
                 }
                 () = self.demand.changed() => {
@@ -224,6 +229,7 @@ impl Intake {
                 if let Ok(entries) = answer {
                     self.take_in(entries, reads.last_sent).await;
                 }
+                self.post.set_reading_since(reads.oldest());
                 return Ok(());
             }
         }
@@ -415,13 +421,14 @@ impl Intake {
 impl Reads {
     /// Sends a read: it is polled once here, and its place in the queue at the server is fixed.
     async fn send(&mut self, reader: &Reader, count: usize, block: Option<Duration>) {
+        let now = Instant::now();
         let mut read: Read = Box::pin(reader.read(count, block));
         let sent = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
         let read = match sent {
             Poll::Pending => read,
             Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
         };
-        self.waiting.push_back((read, count, Instant::now()));
+        self.waiting.push_back((read, count, now));
         self.asked += count;
         self.blocked = block.is_some();
     }
@@ -438,6 +445,11 @@ impl Reads {
         self.last_sent = Some(sent);
         self.blocked = false;
         Some(answer)
+    }
+
+    /// When the oldest that is under way was sent.
+    fn oldest(&self) -> Option<Instant> {
+        self.waiting.front().map(|(_, _, sent)| *sent)
     }
 
     fn last_was_full(&self, entries: usize) -> bool {

@@ -29,6 +29,8 @@ pub(crate) struct Post {
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
+    /// When the oldest read under way was sent.
+    reading_since: Mutex<Option<Instant>>,
     complained: Mutex<Option<Instant>>,
     given_up: watch::Sender<bool>,
     /// Runs that have a task of their own. One that has acked is no longer pending or in hand.
@@ -48,6 +50,7 @@ impl Post {
             store,
             hand: InHand::default(),
             floor: Mutex::default(),
+            reading_since: Mutex::default(),
             complained: Mutex::default(),
             given_up: watch::Sender::new(false),
             runs: AtomicUsize::new(0),
@@ -83,6 +86,22 @@ impl Post {
 
     pub(crate) fn set_floor(&self, floor: Option<EntryId>) {
         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = floor;
+    }
+
+    /// Notes when the oldest read under way was sent.
+    pub(crate) fn set_reading_since(&self, since: Option<Instant>) {
+        *self
+            .reading_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Whether a read under way may bring what was handed out to us `idle` ago.
+    pub(crate) fn may_be_arriving(&self, idle: Duration) -> bool {
+        self.reading_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some_and(|since| idle <= since.elapsed())
     }
 
     /// Whether it is time to complain again.

@@ -220,7 +220,7 @@ impl Takeover {
             return None;
         }
         let min_idle = policy.delay(row.token.deliveries);
-        if row.idle < min_idle {
+        if row.idle < min_idle || mine && self.post.may_be_arriving(row.idle) {
             return None;
         }
         // Its own name, and not in hand: it was handed out and never arrived.

@@ -19,4 +19,5 @@ mod replay;
 mod shutdown;
 mod slots;
 mod startup;
+mod takeover;
 mod trimmed;

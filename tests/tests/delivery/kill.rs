@@ -206,7 +206,7 @@ async fn a_late_owner(late_end: &str) {
     let does = format!("sleep:300+{late_end},sleep:2000");
     let id = place.publish("single", "job", &does).await;
     late.wait_for("start job 1");
-    late.signal("STOP");
+    late.freeze();
     let other = Process::start(&place, "single");
     other.wait_for("start job 2");
     late.signal("CONT");

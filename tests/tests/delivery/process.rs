@@ -1,5 +1,6 @@
 //! Worker processes, to be killed, frozen and stopped.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -84,6 +85,18 @@ impl Process {
         let command = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &command]).status();
         assert!(status.expect("a shell").success(), "{command}");
+    }
+
+    /// Stops its clock until it is sent `CONT`.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        // A signal is sent before it has its effect. Where there is no `/proc` that is not to be seen.
+        let tasks = format!("/proc/{}/task", self.child.id());
+        wait_until("every thread of the worker has stopped", || {
+            let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let mut states = threads.map(|thread| fs::read_to_string(thread.path().join("stat")));
+            states.all(|state| state.is_ok_and(|state| state.contains(") T ")))
+        });
     }
 
     /// `kill -9`; what it said is complete afterwards.

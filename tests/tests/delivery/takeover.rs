@@ -139,7 +139,7 @@ async fn what_was_read_for_a_frozen_worker_is_not_run_late() {
     let place = Place::on(&server);
     let frozen = Process::start(&place, "single");
     wait_until("it waits for messages", || place.blocked_reads() == 1);
-    frozen.signal("STOP");
+    frozen.freeze();
     place.publish("single", "job", "sleep:1500").await;
     wait_until("it is read", || {
         place.pending("single", "workers").len() == 1

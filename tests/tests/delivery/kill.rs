@@ -52,8 +52,9 @@ async fn what_a_killed_worker_had_in_hand_is_taken_over_and_nothing_is_lost() {
     wait_until("300 have run", || one.ended().len() >= 300);
     one.kill();
     let in_hand = names_of_pending(&place, "jobs");
-    let other = Process::start(&place, "jobs");
+    let mut other = Process::start(&place, "jobs");
     wait_until("everything is handled", || is_drained(&place, "jobs"));
+    other.kill();
 
     let mut ended = names(&one.ended());
     ended.extend(names(&other.ended()));
@@ -80,8 +81,9 @@ async fn without_retries_only_what_was_in_a_run_at_the_kill_is_dead() {
     wait_until("200 have run", || one.ended().len() >= 200);
     one.kill();
     let in_hand = names_of_pending(&place, "once");
-    let other = Process::start(&place, "once");
+    let mut other = Process::start(&place, "once");
     wait_until("everything is handled", || is_drained(&place, "once"));
+    other.kill();
 
     let letters = place.letters("once-dlq").await;
     let dead: BTreeSet<_> = letters.iter().map(|letter| letter.job()).collect();
@@ -152,11 +154,12 @@ async fn acked_first_loses_the_one_in_hand_at_most() {
     let mut one = Process::start(&place, "first");
     one.wait_for("start job1 1");
     one.kill();
-    let other = Process::start(&place, "first");
+    let mut other = Process::start(&place, "first");
     wait_until("the last has run", || {
         is_drained(&place, "first") && other.has_said("end job9 1") || other.has_said("end job9 2")
     });
     wait_until("everything is acked", || is_drained(&place, "first"));
+    other.kill();
     let mut started = names(&one.started());
     let ended = names(&other.ended());
     assert!(started.is_disjoint(&ended), "{started:?} {ended:?}");
@@ -182,6 +185,7 @@ async fn a_message_that_ends_the_process_dies_and_the_others_live() {
             && !place.ask(&["XINFO", "GROUPS", "single"]).list().is_empty()
             && is_drained(&place, "single")
     });
+    workers.last_mut().expect("a worker").kill();
     let started: Vec<_> = workers.iter().flat_map(Process::started).collect();
     let poison: Vec<_> = started
         .iter()

@@ -51,7 +51,9 @@ async fn credentials_are_asked_for_at_each_connection() {
     let server = Server::at(&process.url()).expect("a good URL");
     let server = server.credentials(move || {
         count.fetch_add(1, Ordering::SeqCst);
-        Ok(Credentials::password(*current.lock()?))
+        Ok(Credentials::password(
+            *current.lock().expect("never poisoned"),
+        ))
     });
     let seen = Seen::default();
     let broker = worker(Broker::on_server(server), &seen);
@@ -69,6 +71,8 @@ async fn credentials_are_asked_for_at_each_connection() {
         asked.load(Ordering::SeqCst) > before + 3
     })
     .await;
+    // The first notices that the connection is gone.
+    let _ = broker.publish("jobs", "refused").await;
     let error = broker
         .publish("jobs", "refused")
         .await

@@ -96,29 +96,35 @@ impl Endpoint {
         if self.is_rotating() && fault::is_login(error) {
             fault.class = FaultClass::Unreachable;
         }
-        let is_refusal = error.is_connection_refusal();
-        if fault.class == FaultClass::Unreachable && !is_refusal && self.answers_unencrypted().await
-        {
-            let text = format!("redis at {self} answers without TLS; write `redis://` in its URL");
-            return Fault::new(FaultClass::Config, text);
+        if fault.class != FaultClass::Unreachable || error.is_connection_refusal() {
+            return fault;
         }
-        fault
+        self.tls_mistake().await.unwrap_or(fault)
     }
 
-    /// Whether a plain Redis is where TLS was expected: it waits for the end of the line that it
-    /// takes a handshake for.
-    async fn answers_unencrypted(&self) -> bool {
-        let Some(client) = &self.unencrypted else {
-            return false;
-        };
+    /// What no waiting cures where TLS is in use, and does not show in the error of a connection.
+    async fn tls_mistake(&self) -> Option<Fault> {
+        let unencrypted = self.unencrypted.as_ref()?;
+        let client = self.client.clone();
+        let silence = tokio::task::spawn_blocking(move || tls::first_word(&client));
+        if let Ok(Err(error)) = silence.await
+            && tls::cure(&error).is_some()
+        {
+            return Some(fault::while_connecting(&error, self));
+        }
+        // A plain Redis waits for the end of the line that it takes a handshake for.
         let ask = async {
-            let mut connection = link::bare(client, Some(link::RESPONSE_TIMEOUT)).await?;
+            let mut connection = link::bare(unencrypted, Some(link::RESPONSE_TIMEOUT)).await?;
             redis::cmd("PING").query_async::<()>(&mut connection).await
         };
-        match ask.await {
+        let answers = match ask.await {
             Ok(()) => true,
             Err(error) => error.code().is_some(),
-        }
+        };
+        answers.then(|| {
+            let text = format!("redis at {self} answers without TLS; write `redis://` in its URL");
+            Fault::new(FaultClass::Config, text)
+        })
     }
 }
 

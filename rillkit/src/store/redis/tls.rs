@@ -2,6 +2,8 @@
 //! feature `tls` is here.
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult};
+use std::time::Duration;
+
 #[cfg(feature = "tls")]
 use redis::{ClientTlsConfig, TlsCertificates};
 
@@ -16,6 +18,9 @@ pub(crate) struct Certificates {
     /// A certificate and its key.
     pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
 }
+
+/// How long a server may take to refuse a certificate.
+const FIRST_WORD: Duration = Duration::from_secs(1);
 
 /// Makes sure that this build can do TLS.
 pub(super) fn require() -> Result<(), Error> {
@@ -159,6 +164,15 @@ pub(super) fn cure(error: &RedisError) -> Option<&'static str> {
 #[cfg(not(feature = "tls"))]
 pub(super) fn cure(_error: &RedisError) -> Option<&'static str> {
     None
+}
+
+/// Listens to what a server says unasked: nothing, or that it refuses the client's certificate, which
+/// comes after the handshake. A connection with a driver of its own keeps that to itself.
+pub(super) fn first_word(client: &Client) -> RedisResult<()> {
+    provide();
+    let mut connection = client.get_connection_with_timeout(FIRST_WORD)?;
+    connection.set_read_timeout(Some(FIRST_WORD))?;
+    connection.recv_response().map(drop)
 }
 
 /// The TLS library's own error, out of its wrappings.

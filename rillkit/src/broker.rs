@@ -107,7 +107,7 @@ impl Broker {
     ///
     /// Certificates that cannot be used, or that nothing would use.
     pub fn on_server(server: Server) -> Result<Self, Error> {
-        let address = Address::new(&server.parts)?;
+        let address = Address::new(server.parts)?;
         Ok(Self::on(Store::Redis(RedisStore::new(address))))
     }
 

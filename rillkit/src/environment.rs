@@ -110,7 +110,7 @@ fn at(mut parts: Parts, variable: impl Fn(&str) -> Option<String>) -> Result<Bro
     };
     parts.sentinel_username = variable("REDIS_SENTINEL_USERNAME");
     parts.sentinel_password = variable("REDIS_SENTINEL_PASSWORD");
-    let address = Address::new(&parts)?;
+    let address = Address::new(parts)?;
     Ok(Broker::on(Store::Redis(RedisStore::new(address))))
 }
 

@@ -1,6 +1,6 @@
 //! A sentinel, which watches a master and promotes a replica of it.
 
-use crate::{Reply, Server, wait_until};
+use crate::{Certificates, Reply, Server, TlsServer, wait_until};
 
 /// A running sentinel that decides alone. It has a master for dead after half a second.
 #[derive(Debug)]
@@ -26,14 +26,30 @@ impl Sentinel {
     #[must_use]
     pub fn with(name: &str, master: &Server, arguments: &[&str]) -> Self {
         let server = Server::with(&[&["--sentinel"], arguments].concat());
+        Self::watching(server, name, master.port())
+    }
+
+    fn watching(server: Server, name: &str, port: u16) -> Self {
         let sentinel = Self {
             server,
             name: name.into(),
         };
-        let port = master.port().to_string();
+        let port = port.to_string();
         sentinel.order(&["MONITOR", name, "127.0.0.1", &port, "1"]);
         sentinel.order(&["SET", name, "down-after-milliseconds", "500"]);
         sentinel
+    }
+
+    /// Starts a sentinel that is reached over TLS, watches `master` over TLS, and shows the server certificate of
+    /// these. Gives back the port with TLS too.
+    ///
+    /// # Panics
+    /// As [`Server::start`], and when the chosen flavour was built without TLS.
+    #[must_use]
+    pub fn with_tls(name: &str, master: &TlsServer, certificates: &Certificates) -> (Self, u16) {
+        let arguments = ["--sentinel", "--tls-replication", "yes"];
+        let (server, port) = TlsServer::strict_with(certificates, &arguments).into_parts();
+        (Self::watching(server, name, master.port()), port)
     }
 
     /// The port of the sentinel itself.

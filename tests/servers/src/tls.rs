@@ -25,7 +25,16 @@ impl TlsServer {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn strict(certificates: &Certificates) -> Self {
-        Self::with(certificates, &["--tls-auth-clients", "yes"])
+        Self::strict_with(certificates, &[])
+    }
+
+    pub(crate) fn strict_with(certificates: &Certificates, arguments: &[&str]) -> Self {
+        let strict = [arguments, &["--tls-auth-clients", "yes"]].concat();
+        Self::with(certificates, &strict)
+    }
+
+    pub(crate) fn into_parts(self) -> (Server, u16) {
+        (self.server, self.port)
     }
 
     fn with(certificates: &Certificates, arguments: &[&str]) -> Self {

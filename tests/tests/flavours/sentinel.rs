@@ -62,6 +62,49 @@ async fn a_dead_master_is_followed_to_the_new_one() {
     running.stop().await;
 }
 
+/// Nobody ends the connections: what the server says about itself is all there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_writes_is_left() {
+    let server = Process::start();
+    let seen = Seen::default();
+    let broker = worker(Broker::connect(&server.url()), &seen);
+    let running = start(&broker).await.expect("started");
+    handled(&broker, &seen, "one").await;
+    let clients = || {
+        let list = server.command(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+        let id = |line: &str| line.split(' ').next().map(str::to_owned);
+        list.lines().filter_map(id).collect::<Vec<_>>()
+    };
+    let before = clients();
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    until("the reader has left, and come again", || {
+        clients().iter().filter(|id| !before.contains(id)).count() >= 2
+    })
+    .await;
+    let error = broker.publish_all("jobs", ["two", "three"]).await;
+    assert!(
+        error
+            .expect_err("a replica")
+            .to_string()
+            .contains("READONLY")
+    );
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    broker
+        .publish_all("jobs", ["four", "five"])
+        .await
+        .expect("published");
+    until("the messages are handled", || {
+        seen.has("four") && seen.has("five")
+    })
+    .await;
+    assert!(!seen.has("two"));
+    until("both old connections are gone", || {
+        clients().iter().all(|id| !before.contains(id))
+    })
+    .await;
+    running.stop().await;
+}
+
 /// The old master lives on, and lets nobody go before the sentinel makes it a replica.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_connection_ends_at_the_new_master() {

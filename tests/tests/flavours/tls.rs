@@ -1,7 +1,9 @@
 //! TLS with an authority of the test's own.
 
+use std::process::{Command, Stdio};
+
 use rillkit::{Broker, ErrorKind, Server};
-use rillkit_servers::{Certificates, Server as Process, TlsServer};
+use rillkit_servers::{Certificates, Sentinel, Server as Process, TlsServer, wait_until};
 
 use crate::place::{Seen, handled, handled_after_all, start, worker};
 
@@ -107,4 +109,51 @@ async fn a_server_that_is_away_is_waited_for() {
     let running = starting.await.expect("no panic").expect("started");
     handled(&broker, &seen, "one").await;
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_their_master_are_reached_with_the_same_certificates() {
+    let certificates = Certificates::new();
+    let process = TlsServer::strict(&certificates);
+    let (_sentinel, port) = Sentinel::with_tls("main", &process, &certificates);
+    let client = certificates.client();
+    let server = at(&format!("rediss+sentinel://localhost:{port}/main"))
+        .ca_certificate(certificates.authority())
+        .client_certificate(client.certificate, client.key);
+    let seen = Seen::default();
+    let broker = worker(Broker::on_server(server), &seen);
+    let running = start(&broker).await.expect("started");
+    handled(&broker, &seen, "one").await;
+    running.stop().await;
+}
+
+#[test]
+fn the_environment_names_files_of_certificates() {
+    let certificates = Certificates::new();
+    let process = TlsServer::strict(&certificates);
+    let worker = |client: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+        command
+            .env("REDIS_URL", process.url())
+            .env("REDIS_CA_CERT", certificates.path("ca.pem"))
+            .env("REDIS_CLIENT_CERT", certificates.path(client))
+            .env("REDIS_CLIENT_KEY", certificates.path("client.key"))
+            .env("RILLKIT_ONLY", "jobs")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command.spawn().expect("the worker can be started")
+    };
+    let mut good = worker("client.pem");
+    wait_until("the worker is there", || {
+        let groups = process.server().command(&["XINFO", "GROUPS", "jobs"]);
+        groups != rillkit_servers::Reply::Error("ERR no such key".into())
+    });
+    good.kill().expect("a child can be killed");
+    good.wait().expect("a child can be waited for");
+    let output = worker("none.pem").wait_with_output();
+    let output = output.expect("a child can be waited for");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`REDIS_CLIENT_CERT` is `"), "{said}");
 }

@@ -24,31 +24,34 @@ pub(crate) struct Address {
 /// How a connection gets to the server.
 #[derive(Clone)]
 pub(super) enum Way {
-    Straight(Endpoint),
+    Straight(Arc<Endpoint>),
     Sentinels(Arc<Sentinels>),
 }
 
 impl Address {
     pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
-        Self::new(&Parts::from_url(url)?)
+        Self::new(Parts::from_url(url)?)
     }
 
-    pub(crate) fn new(parts: &Parts) -> Result<Self, Error> {
-        let certificates = tls::certificates(parts)?;
+    pub(crate) fn new(parts: Parts) -> Result<Self, Error> {
         let login = parts.login();
         let is_rotating = login.is_rotating();
+        let text = parts.place.to_string().into();
         let way = match &parts.place {
             Place::Host(..) | Place::Socket(_) => {
-                Way::Straight(Endpoint::new(&parts.place, certificates, login, parts.db)?)
+                let certificates = tls::certificates(&parts)?;
+                let endpoint = Endpoint::new(&parts.place, certificates, login, parts.db)?;
+                Way::Straight(Arc::new(endpoint))
             }
             Place::Master { name, sentinels } => {
-                Way::Sentinels(Arc::new(Sentinels::new(parts, name, sentinels)?))
+                let (name, sentinels) = (name.clone(), sentinels.clone());
+                Way::Sentinels(Arc::new(Sentinels::new(name, &sentinels, parts)?))
             }
         };
         Ok(Self {
             way,
             is_rotating,
-            text: parts.place.to_string().into(),
+            text,
         })
     }
 
@@ -112,17 +115,21 @@ mod tests {
             ..fixed.clone()
         };
         for line in ["NOAUTH Authentication required.", "WRONGPASS invalid pair"] {
-            let (fault, replace) = Address::new(&fixed).expect("good").judge(&answer(line));
+            let (fault, replace) = Address::new(fixed.clone())
+                .expect("good")
+                .judge(&answer(line));
             assert_eq!(
                 (fault.class, replace),
                 (FaultClass::Config, false),
                 "{line}"
             );
-            let (fault, replace) = Address::new(&rotating).expect("good").judge(&answer(line));
+            let (fault, replace) = Address::new(rotating.clone())
+                .expect("good")
+                .judge(&answer(line));
             assert_eq!((fault.class, replace), (FaultClass::Wait, true), "{line}");
         }
         let refused = answer("NOPERM this user has no permissions");
-        let (fault, replace) = Address::new(&rotating).expect("good").judge(&refused);
+        let (fault, replace) = Address::new(rotating).expect("good").judge(&refused);
         assert_eq!((fault.class, replace), (FaultClass::Config, false));
     }
 }

@@ -21,25 +21,26 @@ pub(super) struct Sentinels {
     sentinels: Vec<Endpoint>,
     /// The one that led to the master last, which is asked first.
     first: AtomicUsize,
+    /// How to log in at the master, and its certificates.
     parts: Parts,
 }
 
 impl Sentinels {
     pub(super) fn new(
-        parts: &Parts,
-        name: &str,
+        name: String,
         sentinels: &[(String, u16)],
+        parts: Parts,
     ) -> Result<Self, Error> {
-        let certificates = tls::certificates(parts)?;
+        let certificates = tls::certificates(&parts)?;
         let endpoint = |(host, port): &(String, u16)| {
             let place = Place::Host(host.clone(), *port);
             Endpoint::new(&place, certificates, parts.sentinel_login(), 0)
         };
         Ok(Self {
-            name: name.to_owned(),
+            name,
             sentinels: sentinels.iter().map(endpoint).collect::<Result<_, _>>()?,
             first: AtomicUsize::new(0),
-            parts: parts.clone(),
+            parts,
         })
     }
 

@@ -20,8 +20,10 @@ use crate::log;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
 use crate::running::Running;
+use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
+use crate::store::redis::{Address, RedisStore};
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
@@ -77,8 +79,10 @@ impl Broker {
     }
 
     /// The server of this URL: `redis://[user][:password@]host[:port][/db]`, `rediss://..` (with
-    /// the feature `tls`), `redis+unix:///path`, or `memory://`, a store in this process
-    /// (`memory://name` is one store for all who name it).
+    /// the feature `tls`), `redis+unix:///path`,
+    /// `redis+sentinel://[user][:password@]host[:port],../master[/db]` (with TLS
+    /// `rediss+sentinel://..`), or `memory://`, a store in this process (`memory://name` is one
+    /// store for all who name it).
     ///
     /// # Errors
     ///
@@ -87,9 +91,31 @@ impl Broker {
         environment::store(url).map(Self::on)
     }
 
+    /// This server, for what a URL cannot say: credentials in any characters, or ones that change,
+    /// and certificates.
+    ///
+    /// ```
+    /// use rillkit::{Broker, Server};
+    ///
+    /// # fn main() -> Result<(), rillkit::Error> {
+    /// let server = Server::at("redis://localhost:6379")?.username("worker").password("p@ss/word");
+    /// let broker = Broker::on_server(server)?;
+    /// # let _ = broker; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used, or that nothing would use.
+    pub fn on_server(server: Server) -> Result<Self, Error> {
+        let address = Address::new(server.parts)?;
+        Ok(Self::on(Store::Redis(RedisStore::new(address))))
+    }
+
     /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
     /// `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
-    /// `redis://localhost:6379/0`.
+    /// `redis://localhost:6379/0`. The files of certificates (`REDIS_CA_CERT`, `REDIS_CLIENT_CERT`,
+    /// `REDIS_CLIENT_KEY`) and the login at sentinels (`REDIS_SENTINEL_USERNAME`,
+    /// `REDIS_SENTINEL_PASSWORD`) go with either.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use crate::error::{Error, ErrorKind};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Address, Parts, RedisStore};
+use crate::store::redis::{Address, PORT, Parts, Place, RedisStore};
 
 /// The server when nothing is said.
 const DEFAULT_URL: &str = "redis://localhost:6379/0";
@@ -23,7 +23,7 @@ pub(crate) fn broker(variable: impl Fn(&str) -> Option<String>) -> Result<Option
     // A variable that is set to nothing counts as one that is not set, as in most deployments.
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(url) = variable("REDIS_URL") {
-        return store(&url).map(|store| Some(Broker::on(store)));
+        return at_url(&url, variable).map(Some);
     }
     let names = [
         "REDIS_HOST",
@@ -67,22 +67,59 @@ pub(crate) fn broker(variable: impl Fn(&str) -> Option<String>) -> Result<Option
             _ => return Err(number("REDIS_SSL", value, "`true` or `false`")),
         },
     };
-    let address = Address::from_parts(Parts {
-        host: variable("REDIS_HOST"),
-        port,
+    let host = variable("REDIS_HOST").unwrap_or_else(|| "localhost".to_owned());
+    let parts = Parts {
         username: variable("REDIS_USERNAME"),
         password: variable("REDIS_PASSWORD"),
         db: db.unwrap_or(0),
         tls,
-    })?;
-    Ok(Some(Broker::on(Store::Redis(RedisStore::new(address)))))
+        ..Parts::at(Place::Host(host, port.unwrap_or(PORT)))
+    };
+    at(parts, variable).map(Some)
+}
+
+fn at_url(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Broker, Error> {
+    if url.starts_with("memory://") {
+        return store(url).map(Broker::on);
+    }
+    at(Parts::from_url(url)?, variable)
+}
+
+/// The broker at this server, with what the environment says about certificates and sentinels.
+fn at(mut parts: Parts, variable: impl Fn(&str) -> Option<String>) -> Result<Broker, Error> {
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let file = |name: &str| {
+        let Some(path) = variable(name) else {
+            return Ok(None);
+        };
+        std::fs::read(&path).map(Some).map_err(|error| {
+            let path = path.escape_debug();
+            let text = format!("`{name}` is `{path}`, and that file cannot be read: {error}");
+            Error::new(ErrorKind::Url, text)
+        })
+    };
+    parts.certificates.ca = file("REDIS_CA_CERT")?;
+    parts.certificates.client = match (file("REDIS_CLIENT_CERT")?, file("REDIS_CLIENT_KEY")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => {
+            let text =
+                "`REDIS_CLIENT_CERT` and `REDIS_CLIENT_KEY` need each other, and one is missing";
+            return Err(Error::new(ErrorKind::Url, text));
+        }
+    };
+    parts.sentinel_username = variable("REDIS_SENTINEL_USERNAME");
+    parts.sentinel_password = variable("REDIS_SENTINEL_PASSWORD");
+    let address = Address::new(parts)?;
+    Ok(Broker::on(Store::Redis(RedisStore::new(address))))
 }
 
 /// The broker of the environment, or of the default URL.
 pub(crate) fn broker_or(url: &str) -> Result<Broker, Error> {
-    match broker(|name| std::env::var(name).ok())? {
+    let variable = |name: &str| std::env::var(name).ok();
+    match broker(variable)? {
         Some(broker) => Ok(broker),
-        None => store(url).map(Broker::on),
+        None => at_url(url, variable),
     }
 }
 
@@ -141,6 +178,24 @@ mod tests {
         ]);
         let parts = parts.expect("good settings").expect("a broker");
         assert!(parts.contains("b:6379") && !parts.contains("p@"), "{parts}");
+    }
+
+    #[test]
+    fn files_of_certificates_are_named_and_need_encryption() {
+        let url = ("REDIS_URL", "redis://h");
+        let error = with(&[url, ("REDIS_CA_CERT", "/none")]).expect_err("no such file");
+        let expected = "`REDIS_CA_CERT` is `/none`, and that file cannot be read: ";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let error = with(&[url, ("REDIS_CA_CERT", here)]).expect_err("not encrypted");
+        assert!(
+            error.to_string().contains("need a URL with `rediss://`"),
+            "{error}"
+        );
+        let error = with(&[url, ("REDIS_CLIENT_KEY", here)]).expect_err("half a pair");
+        assert!(error.to_string().contains("need each other"), "{error}");
+        let memory = with(&[("REDIS_URL", "memory://"), ("REDIS_CA_CERT", "/none")]);
+        assert!(memory.is_ok_and(|broker| broker.is_some()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::tls;
 use crate::store::{Fault, FaultClass};
 
 /// What has to be done about this error. What is not known is waited out.
@@ -36,6 +37,11 @@ pub(super) fn wants_another_server(error: &RedisError) -> bool {
         "UNBLOCKED" => detail.contains("instance state changed"),
         _ => false,
     })
+}
+
+/// Whether the server wants other credentials than it was given.
+pub(super) fn is_login(error: &RedisError) -> bool {
+    server_code(error).is_some_and(|(code, _)| matches!(code, "NOAUTH" | "WRONGPASS"))
 }
 
 fn of_server(code: &str, detail: &str) -> FaultClass {
@@ -72,6 +78,7 @@ fn is_config(detail: &str) -> bool {
 fn of_connection(error: &RedisError) -> FaultClass {
     match error.kind() {
         ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed => FaultClass::Config,
+        _ if tls::cure(error).is_some() => FaultClass::Config,
         _ if error.is_connection_refusal() => FaultClass::Unreachable,
         _ => FaultClass::Reconnect,
     }
@@ -100,7 +107,7 @@ fn text(error: &RedisError) -> String {
     match (server_code(error), error.detail()) {
         (Some((code, detail)), _) => explain(code, detail),
         (None, Some(detail)) => format!("{} ({detail})", error.category()),
-        (None, None) => error.to_string(),
+        (None, None) => format!("{error}{}", tls::cure(error).unwrap_or_default()),
     }
 }
 

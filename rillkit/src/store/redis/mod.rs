@@ -1,22 +1,28 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
-//! [`link`] makes and replaces connections, [`fault`] sorts errors, [`reply`] reads answers,
-//! [`reader`] is the connection that waits for new entries. What an operation means is written in
-//! [`store`](super).
+//! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
+//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`fault`]
+//! sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new entries.
+//! What an operation means is written in [`store`](super).
 
 mod address;
+mod endpoint;
 mod fault;
 mod link;
+mod parts;
 mod reader;
 mod reply;
+mod sentinel;
+mod tls;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 
-pub(crate) use self::address::{Address, Parts};
+pub(crate) use self::address::Address;
 use self::link::Link;
+pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
 use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
@@ -87,11 +93,7 @@ impl RedisStore {
         let answers = self.link.run_all(pipeline.ignore_errors()).await?;
         Ok(answers
             .into_iter()
-            .map(|answer| {
-                answer
-                    .map_err(|error| fault::classify(&error))
-                    .and_then(|id| reply::id(&id))
-            })
+            .map(|answer| answer.and_then(|id| reply::id(&id)))
             .collect())
     }
 

@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 
 use super::link::{self, Link, RESPONSE_TIMEOUT};
-use super::{fault, reply};
+use super::reply;
 use crate::store::{Consumer, Entry, Fault, FaultClass};
 
 pub(crate) struct RedisReader {
@@ -47,12 +47,19 @@ impl RedisReader {
         let mut connection = self.connection.clone();
         let command = self.command(count, block);
         let deadline = block.unwrap_or_default() + RESPONSE_TIMEOUT;
+        let shared = self.shared.clone();
         async move {
             match tokio::time::timeout(deadline, command.query_async::<Value>(&mut connection))
                 .await
             {
                 Ok(Ok(reply)) => reply::read(reply),
-                Ok(Err(error)) => Err(fault::classify(&error)),
+                Ok(Err(error)) => {
+                    let (mut fault, replace) = shared.address().judge(&error);
+                    if replace {
+                        fault.class = FaultClass::Reconnect;
+                    }
+                    Err(fault)
+                }
                 Err(_) => Err(Fault::new(
                     FaultClass::Reconnect,
                     "the server did not answer a read within its block time",

@@ -35,6 +35,7 @@
 //! | run all handlers of the program until it is told to stop | [`run`] |
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
@@ -97,6 +98,7 @@ mod error;
 mod error_text;
 mod extract;
 mod fields;
+mod health;
 mod in_hand;
 mod intake;
 mod lane;
@@ -108,6 +110,7 @@ mod pace;
 mod policy;
 mod post;
 mod publish;
+mod pulse;
 mod retries;
 mod running;
 mod settle;
@@ -132,6 +135,7 @@ pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
 pub use crate::fields::Fields;
+pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};

@@ -1,14 +1,17 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
 //! [`link`] makes and replaces connections, [`fault`] sorts errors, [`reply`] reads answers,
-//! [`reader`] is the connection that waits for new entries. What an operation means is written in
+//! [`reader`] is the connection that waits for new entries, [`permissions`] finds out what is
+//! forbidden, and [`server_facts`] what the server says about itself. What an operation means is written in
 //! [`store`](super).
 
 mod address;
 mod fault;
 mod link;
+mod permissions;
 mod reader;
 mod reply;
+mod server_facts;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -18,6 +21,7 @@ use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 pub(crate) use self::address::{Address, Parts};
 use self::link::Link;
 pub(crate) use self::reader::RedisReader;
+pub(crate) use self::server_facts::ServerFacts;
 use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
@@ -59,6 +63,14 @@ impl RedisStore {
 
     pub(super) fn separate(&self) -> Self {
         Self::new(self.link.address().clone())
+    }
+
+    pub(super) async fn facts(&self) -> ServerFacts {
+        server_facts::ask(&self.link).await
+    }
+
+    pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+        permissions::check(&self.link, consumer, dlq).await
     }
 
     pub(super) async fn publish(
@@ -325,8 +337,15 @@ impl RedisStore {
         rows.collect()
     }
 
-    pub(super) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
-        let answer = self.script(&REMOVE_CONSUMER, consumer, |_| {}).await?;
+    pub(super) async fn remove_consumer(
+        &self,
+        consumer: &Consumer,
+        min_idle: Duration,
+    ) -> Result<bool, Fault> {
+        let fill = |script: &mut ScriptInvocation<'_>| {
+            script.arg(ms(min_idle));
+        };
+        let answer = self.script(&REMOVE_CONSUMER, consumer, fill).await?;
         Ok(reply::number(&answer)? == 1)
     }
 

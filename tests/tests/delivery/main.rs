@@ -21,6 +21,7 @@ mod policies;
 mod process;
 mod publishing;
 mod reference;
+mod refusals;
 mod replay;
 mod secrets;
 mod shutdown;

@@ -46,8 +46,9 @@ pub struct Health {
 pub enum HealthVerdict {
     /// It reads, or would if there were a free slot.
     Healthy,
-    /// It waits for something outside: the server is away, loading, out of memory or read-only, or
-    /// the worker is being started or stopped. It goes on by itself; a restart would not help.
+    /// It waits for something outside: the server is away, loading, out of memory or read-only, a
+    /// hundred messages cannot be moved to their dead-letter queue, or the worker is being started
+    /// or stopped. It goes on by itself; a restart would not help.
     NotReady,
     /// One of its loops makes no progress although it should, or the server refuses it for a reason
     /// that no waiting cures. Somebody has to look; a restart may help.
@@ -163,7 +164,7 @@ fn verdict(signs: &Signs, policy: &Policy, stalled: bool) -> HealthVerdict {
     };
     if stalled || lasting(signs.reads) || lasting(signs.acks) {
         HealthVerdict::Unhealthy
-    } else if signs.reads.is_some() || signs.acks.is_some() {
+    } else if signs.reads.is_some() || signs.acks.is_some() || signs.stuck {
         HealthVerdict::NotReady
     } else {
         HealthVerdict::Healthy
@@ -208,6 +209,7 @@ mod tests {
             reading: Some(LONG),
             lost_leases: 0,
             stopping: false,
+            stuck: false,
             reads: None,
             acks: None,
             last_error: None,
@@ -236,6 +238,11 @@ mod tests {
             };
             assert_eq!((of(&reads), of(&acks)), (verdict, verdict), "{trouble:?}");
         }
+        let stuck = Signs {
+            stuck: true,
+            ..good()
+        };
+        assert_eq!(of(&stuck), HealthVerdict::NotReady);
         let fresh = Signs {
             reads: Some((Trouble::Mistake, Duration::ZERO)),
             ..good()

@@ -76,6 +76,8 @@ pub(crate) struct Pulse {
     reading: Moment,
     lost_leases: AtomicU64,
     stopping: AtomicBool,
+    /// Nothing new is read, for the dead letters that cannot be written.
+    stuck: AtomicBool,
     notes: Mutex<Notes>,
 }
 
@@ -101,6 +103,7 @@ pub(crate) struct Signs {
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
     pub(crate) stopping: bool,
+    pub(crate) stuck: bool,
     pub(crate) reads: Option<(Trouble, Duration)>,
     pub(crate) acks: Option<(Trouble, Duration)>,
     pub(crate) last_error: Option<(String, Duration)>,
@@ -118,6 +121,7 @@ impl Pulse {
             reading: Moment::default(),
             lost_leases: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             notes: Mutex::new(Notes {
                 reads: Some((Trouble::Refusing, origin)),
                 acks: None,
@@ -164,6 +168,11 @@ impl Pulse {
 
     pub(crate) fn lost_lease(&self) {
         self.lost_leases.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether too many dead letters wait for their DLQ.
+    pub(crate) fn stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Ordering::Relaxed);
     }
 
     pub(crate) fn stops(&self) {
@@ -223,6 +232,7 @@ impl Pulse {
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
+            stuck: self.stuck.load(Ordering::Relaxed),
             reads: since(notes.reads),
             acks: since(notes.acks),
             last_error: notes

@@ -341,7 +341,9 @@ impl Worker {
             .checked_div(self.usual_bytes)
             .unwrap_or(usize::MAX);
         let window = self.free + self.pace.ahead().min(bytes);
-        let room = if self.letters > STUCK_LETTERS {
+        let stuck = self.letters > STUCK_LETTERS;
+        self.post.pulse.stuck(stuck);
+        let room = if stuck {
             0
         } else {
             window.saturating_sub(self.ready.len())

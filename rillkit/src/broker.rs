@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::entry_id::EntryId;
 use crate::environment;
 use crate::error::Error;
 use crate::extract::States;
+use crate::health::Health;
 use crate::lease::LeaseKeeper;
 use crate::log;
 use crate::post::Post;
@@ -50,6 +51,8 @@ use crate::worker::Worker;
 pub struct Broker {
     store: Store,
     settings: Arc<Settings>,
+    /// The handlers that this broker and its clones run.
+    posts: Arc<Mutex<Vec<Weak<Post>>>>,
 }
 
 #[derive(Clone)]
@@ -59,10 +62,14 @@ struct Settings {
     handlers: Option<Vec<&'static Subscription>>,
     only: Vec<String>,
     grace: Duration,
+    largest: usize,
 }
 
 /// How long running handlers may go on at a stop, when nothing else is said.
 const GRACE: Duration = Duration::from_secs(30);
+/// Bytes of the largest message, when nothing else is said. Servers take half a GiB in one value,
+/// unless they are told to take less.
+const LARGEST: usize = 64 << 20;
 
 impl Broker {
     pub(crate) fn on(store: Store) -> Self {
@@ -71,10 +78,12 @@ impl Broker {
             handlers: None,
             only: Vec::new(),
             grace: GRACE,
+            largest: LARGEST,
         };
         Self {
             store,
             settings: Arc::new(settings),
+            posts: Arc::default(),
         }
     }
 
@@ -182,6 +191,27 @@ impl Broker {
         self
     }
 
+    /// The most bytes that a message may have, with its headers; 64 MiB when nothing is said. A
+    /// larger one is refused before anything is sent ([`TooLarge`](crate::ErrorKind::TooLarge)): a
+    /// server closes the connection on a value above its `proto-max-bulk-len`, and everything else
+    /// on that connection fails with it. Keep it below that setting.
+    ///
+    /// ```
+    /// use rillkit::{Broker, ErrorKind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let broker = Broker::memory().largest_message(1_000_000);
+    /// let error = broker.publish("jobs", &"x".repeat(1_000_000)).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::TooLarge);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn largest_message(mut self, bytes: usize) -> Self {
+        self.settings_mut().largest = bytes;
+        self
+    }
+
     fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
     }
@@ -207,7 +237,7 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn publish<T: Serialize + ?Sized>(&self, stream: impl Target<T>, body: &T) -> Publish<'_> {
-        Publish::new(&self.store, &stream, body)
+        Publish::new(&self.store, self.settings.largest, &stream, body)
     }
 
     /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
@@ -241,7 +271,12 @@ impl Broker {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        Publish::with_fields(&self.store, stream.stream_name(), fields)
+        Publish::with_fields(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            fields,
+        )
     }
 
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
@@ -266,7 +301,13 @@ impl Broker {
         bodies: impl IntoIterator<Item = &'b T>,
     ) -> Result<Vec<EntryId>, PublishAllError> {
         let bodies = bodies.into_iter().map(publish::fields).collect();
-        publish::all(&self.store, stream.stream_name(), bodies).await
+        publish::all(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            bodies,
+        )
+        .await
     }
 
     /// Moves dead letters back to their stream, oldest first: up to 100, or as
@@ -325,7 +366,7 @@ impl Broker {
     /// # Errors
     ///
     /// What no waiting can cure: no handlers, two for one stream and group, a state that nobody
-    /// provided, a wrong password, a key of another type.
+    /// provided, a wrong password, a permission that is missing, a key of another type.
     pub async fn start(&self) -> Result<Running, Error> {
         let settings = &self.settings;
         let only = if settings.only.is_empty() {
@@ -345,10 +386,17 @@ impl Broker {
                     .given_consumer()
                     .map_or_else(|| Arc::clone(&name), Arc::from),
             };
-            let post = Arc::new(Post::new(subscription, consumer, self.store.clone()));
-            self.prepare(&post).await?;
-            posts.push(post);
+            posts.push(Arc::new(Post::new(
+                subscription,
+                consumer,
+                self.store.clone(),
+            )));
         }
+        self.register(&posts);
+        for post in &posts {
+            self.prepare(post).await?;
+        }
+        log::server(self, self.store.facts().await.as_ref(), posts.len());
         let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
@@ -357,6 +405,24 @@ impl Broker {
         };
         let workers = posts.iter().map(start).collect();
         Ok(Running::new(posts, stop, workers))
+    }
+
+    /// How the handlers are that this broker and its clones run, those that are being started or
+    /// stopped among them. Cheap, and nothing is sent: see [`Health`] for an endpoint made of it.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let posts: Vec<_> = self.registry().iter().filter_map(Weak::upgrade).collect();
+        Health::of(posts.iter().map(|post| &**post))
+    }
+
+    fn register(&self, posts: &[Arc<Post>]) {
+        let mut registry = self.registry();
+        registry.retain(|post| post.strong_count() > 0);
+        registry.extend(posts.iter().map(Arc::downgrade));
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Vec<Weak<Post>>> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the handlers and runs them until SIGINT or SIGTERM, then stops them gracefully. A
@@ -386,7 +452,8 @@ impl Broker {
             .unwrap_or_else(subscription::collected)
     }
 
-    /// Makes sure that the group is there, however long the server takes to come.
+    /// Makes sure that the group is there and that all the worker needs is permitted, however long
+    /// the server takes to come.
     async fn prepare(&self, post: &Post) -> Result<(), Error> {
         let Consumer { stream, group, .. } = post.consumer;
         let start = match post.subscription.start_at() {
@@ -396,8 +463,12 @@ impl Broker {
         };
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
         loop {
-            match self.store.ensure_group(stream, group, start).await {
-                Ok(_) => break,
+            let ready = match self.store.ensure_group(stream, group, start).await {
+                Ok(_) => self.store.permits(&post.consumer, &post.dlq).await,
+                Err(fault) => Err(fault),
+            };
+            match ready {
+                Ok(()) => break,
                 Err(fault) if fault.class == FaultClass::Config => {
                     return Err(Error::from_fault(
                         &fault,
@@ -405,6 +476,7 @@ impl Broker {
                     ));
                 }
                 Err(fault) => {
+                    post.pulse.cannot_read(&fault);
                     if !std::mem::replace(&mut waited, true) {
                         log::waiting_for_server(&fault);
                     }
@@ -419,6 +491,7 @@ impl Broker {
         let _ = update_floor(post).await;
         if let Err(fault) = self.store.last_id(&post.dlq).await
             && fault.class == FaultClass::Config
+            && !fault.is_permission()
         {
             log::dlq_unusable(&post.consumer, &post.dlq, &fault);
         }

@@ -138,6 +138,9 @@ pub(crate) fn only() -> Vec<String> {
         .collect()
 }
 
+/// What the last part of a generated name begins with, so that nobody takes another's for it.
+const MARK: &str = "rk";
+
 /// A consumer's name: host, process and chance, so that no two starts share one.
 pub(crate) fn consumer_name() -> String {
     let host =
@@ -149,7 +152,28 @@ pub(crate) fn consumer_name() -> String {
         .filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c))
         .collect();
     let host = if host.is_empty() { "host" } else { &host };
-    format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..))
+    format!(
+        "{host}-{}-{MARK}{:08x}",
+        std::process::id(),
+        fastrand::u32(..)
+    )
+}
+
+/// Whether [`consumer_name`] made this name, here or elsewhere.
+pub(crate) fn is_consumer_name(name: &str) -> bool {
+    let mut parts = name.rsplitn(3, '-');
+    let (chance, process, host) = (parts.next(), parts.next(), parts.next());
+    let is_hex = |chance: &str| {
+        chance.len() == 8
+            && chance
+                .bytes()
+                .all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
+    };
+    chance
+        .and_then(|chance| chance.strip_prefix(MARK))
+        .is_some_and(is_hex)
+        && process.is_some_and(|process| process.parse::<u32>().is_ok())
+        && host.is_some_and(|host| !host.is_empty())
 }
 
 #[cfg(test)]
@@ -219,5 +243,24 @@ mod tests {
     #[test]
     fn names_differ() {
         assert_ne!(consumer_name(), consumer_name());
+    }
+
+    #[test]
+    fn generated_names_are_known_from_all_others() {
+        assert!(is_consumer_name(&consumer_name()));
+        assert!(is_consumer_name("web-1.example-4242-rk00c0ffee"));
+        for other in [
+            "",
+            "worker",
+            "web-4242-00c0ffee",
+            "web-4242-rk00c0ffe",
+            "web-4242-rk00C0FFEE",
+            "web-x-rk00c0ffee",
+            "4242-rk00c0ffee",
+            "-4242-rk00c0ffee",
+            "rillkit:handed-back",
+        ] {
+            assert!(!is_consumer_name(other), "{other}");
+        }
     }
 }

@@ -24,6 +24,7 @@ use crate::lane::Lane;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
+use crate::pulse::{BEAT, Part};
 use crate::store::{
     Charge, Entry, Fault, FaultClass, Fenced, Group, Reader, Start, Take, Taken, Token,
 };
@@ -124,6 +125,7 @@ impl Intake {
         let reader = self.post.store.reader(&self.post.consumer).await?;
         if !first {
             self.recover_own().await?;
+            self.post.pulse.reconnected();
         }
         while !self.demand.is_stopped() {
             let mut reads = Reads::default();
@@ -161,9 +163,10 @@ impl Intake {
     async fn read_on(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
         // Without a backlog one read waits at the server; with one, several are sent ahead.
         let mut backlog = false;
-        let mut tick = interval(self.post.policy().lease() / 6);
+        let mut tick = interval((self.post.policy().lease() / 6).min(BEAT));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            self.post.pulse.beat(Part::Reading);
             while !self.demand.is_stopped() && !reads.blocked && reads.waiting.len() < DEPTH {
                 if !backlog && !reads.waiting.is_empty() {
                     break;
@@ -178,11 +181,15 @@ impl Intake {
                 }
                 reads.send(reader, count, block).await;
             }
+            self.post.pulse.reads(!reads.waiting.is_empty());
             if reads.waiting.is_empty() {
                 if self.demand.is_stopped() {
                     return Ok(());
                 }
-                self.demand.changed().await;
+                tokio::select! {
+                    () = self.demand.changed() => {}
+                    _ = tick.tick() => {}
+                }
                 continue;
             }
             tokio::select! {
@@ -190,6 +197,7 @@ impl Intake {
                 answer = reads.next() => {
                     let Some(answer) = answer else { continue };
                     let entries = answer?;
+                    self.post.pulse.read();
                     self.trouble.over(&self.post);
                     self.cautious = self.cautious.saturating_sub(1);
                     backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
@@ -380,7 +388,11 @@ impl Intake {
     /// Creates the group again, behind what everybody had finished when it was last looked at.
     async fn recreate_group(&mut self) -> Result<(), Fault> {
         let consumer = &self.post.consumer;
-        let last = self.post.store.last_id(consumer.stream).await?;
+        let last = match self.post.store.last_id(consumer.stream).await {
+            // Not for us to know: all of it counts as unread.
+            Err(fault) if fault.class == FaultClass::Config => None,
+            last => last?,
+        };
         let after = match (last, self.post.floor()) {
             (Some(last), Some(floor)) if last >= floor => floor,
             // A stream that is new, or older than what was seen: all of it is unread.
@@ -399,6 +411,8 @@ impl Intake {
     }
 
     async fn wait_out(&mut self, fault: &Fault) {
+        self.post.pulse.beat(Part::Reading);
+        self.post.pulse.cannot_read(fault);
         let wait = self.trouble.note(&self.post, fault);
         let deadline = Instant::now() + wait;
         while !self.demand.is_stopped() {
@@ -490,6 +504,7 @@ impl Trouble {
     fn over(&mut self, post: &Post) {
         if let Some(since) = self.since.take() {
             log::recovered(&post.consumer, since.elapsed());
+            post.pulse.can_read();
             self.text.clear();
             self.log_next = Duration::ZERO;
             self.backoff = Backoff::short();

@@ -36,6 +36,7 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
@@ -100,6 +101,7 @@ mod error;
 mod error_text;
 mod extract;
 mod fields;
+mod health;
 mod in_hand;
 mod intake;
 #[cfg(feature = "internal-benches")]
@@ -114,6 +116,7 @@ mod pace;
 mod policy;
 mod post;
 mod publish;
+mod pulse;
 mod retries;
 mod running;
 mod server;
@@ -140,6 +143,7 @@ pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
 pub use crate::fields::Fields;
+pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use crate::entry_id::EntryId;
 use crate::in_hand::InHand;
+use crate::log;
 use crate::policy::Policy;
+use crate::pulse::Pulse;
 use crate::store::{Consumer, Store};
 use crate::subscription::Subscription;
 
@@ -26,6 +28,7 @@ pub(crate) struct Post {
     pub(crate) consumer: Consumer,
     pub(crate) store: Store,
     pub(crate) hand: InHand,
+    pub(crate) pulse: Pulse,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
@@ -49,6 +52,7 @@ impl Post {
             consumer,
             store,
             hand: InHand::default(),
+            pulse: Pulse::new(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),
@@ -102,6 +106,12 @@ impl Post {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .is_some_and(|since| idle <= since.elapsed())
+    }
+
+    /// Notes that a message in hand is another consumer's now.
+    pub(crate) fn lease_lost(&self, id: EntryId) {
+        self.pulse.lost_lease();
+        log::lease_lost(&self.consumer, id);
     }
 
     /// Whether it is time to complain again.

@@ -62,6 +62,14 @@ impl Process {
         wait_until(&format!("the worker says `{line}`"), || self.has_said(line));
     }
 
+    /// Waits until a line holds these words.
+    #[track_caller]
+    pub(crate) fn wait_for_words(&self, words: &str) {
+        wait_until(&format!("the worker says `{words}`"), || {
+            self.said().iter().any(|said| said.contains(words))
+        });
+    }
+
     /// The jobs that it started, with their deliveries.
     pub(crate) fn started(&self) -> Vec<(String, u64)> {
         self.lines("start ")
@@ -128,6 +136,11 @@ impl Process {
     pub(crate) fn error(&mut self) -> String {
         let status = self.wait();
         assert!(!status.success(), "it ended well");
+        self.errors()
+    }
+
+    /// What it wrote to its standard error; it must have ended.
+    pub(crate) fn errors(&mut self) -> String {
         let mut error = String::new();
         let mut pipe = self.child.stderr.take().expect("a pipe");
         pipe.read_to_string(&mut error).expect("text");

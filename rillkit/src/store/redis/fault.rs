@@ -116,6 +116,10 @@ fn explain(code: &str, detail: &str) -> String {
     let cure = match code {
         "NOAUTH" => "; give a password in `REDIS_URL` or `REDIS_PASSWORD`",
         "WRONGPASS" => "; check the user name and the password",
+        "NOPERM" => "; SECURITY.md lists the permissions that are needed",
+        "ERR" if detail.contains("exhausted the last possible") => {
+            "; somebody added an entry with the highest id: publish to a stream of another name"
+        }
         "MOVED" | "ASK" | "CROSSSLOT" => "; a redis cluster is not supported, use a single server",
         _ => "",
     };

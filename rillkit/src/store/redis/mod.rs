@@ -2,17 +2,20 @@
 //!
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`fault`]
-//! sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new entries.
-//! What an operation means is written in [`store`](super).
+//! sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new entries,
+//! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
+//! itself. What an operation means is written in [`store`](super).
 
 mod address;
 mod endpoint;
 mod fault;
 mod link;
 mod parts;
+mod permissions;
 mod reader;
 mod reply;
 mod sentinel;
+mod server_facts;
 mod tls;
 
 use std::sync::{Arc, LazyLock};
@@ -24,6 +27,7 @@ pub(crate) use self::address::Address;
 use self::link::Link;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
+pub(crate) use self::server_facts::ServerFacts;
 use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
@@ -72,6 +76,14 @@ impl RedisStore {
 
     pub(super) fn separate(&self) -> Self {
         Self::new(self.link.address().clone())
+    }
+
+    pub(super) async fn facts(&self) -> ServerFacts {
+        server_facts::ask(&self.link).await
+    }
+
+    pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+        permissions::check(&self.link, consumer, dlq).await
     }
 
     pub(super) async fn publish(
@@ -334,8 +346,15 @@ impl RedisStore {
         rows.collect()
     }
 
-    pub(super) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
-        let answer = self.script(&REMOVE_CONSUMER, consumer, |_| {}).await?;
+    pub(super) async fn remove_consumer(
+        &self,
+        consumer: &Consumer,
+        min_idle: Duration,
+    ) -> Result<bool, Fault> {
+        let fill = |script: &mut ScriptInvocation<'_>| {
+            script.arg(ms(min_idle));
+        };
+        let answer = self.script(&REMOVE_CONSUMER, consumer, fill).await?;
         Ok(reply::number(&answer)? == 1)
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::credentials::{Credentials, Login};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::outcome::BoxError;
 use crate::store::redis::Parts;
 
@@ -50,6 +50,11 @@ impl Server {
     ///
     /// A URL that cannot be used.
     pub fn at(url: &str) -> Result<Self, Error> {
+        if url.starts_with("memory://") {
+            let text = "`memory://` is in this process, without login or certificates: use \
+                        `Broker::connect` or `Broker::memory`";
+            return Err(Error::new(ErrorKind::Url, text));
+        }
         Ok(Self {
             parts: Parts::from_url(url)?,
         })
@@ -134,6 +139,13 @@ impl Server {
 mod tests {
     use super::*;
     use crate::Broker;
+
+    #[test]
+    fn a_store_in_process_is_no_server() {
+        let error = Server::at("memory://").expect_err("no server");
+        assert_eq!(error.kind(), ErrorKind::Url);
+        assert!(error.to_string().contains("`Broker::memory`"), "{error}");
+    }
 
     #[test]
     fn no_secret_is_ever_shown() {

@@ -151,8 +151,10 @@ fn the_environment_names_files_of_certificates() {
     });
     good.kill().expect("a child can be killed");
     good.wait().expect("a child can be waited for");
-    let output = worker("none.pem").wait_with_output();
-    let output = output.expect("a child can be waited for");
+    let mut bad = worker("none.pem");
+    // It would end when this does.
+    let _stdin = bad.stdin.take();
+    let output = bad.wait_with_output().expect("a child can be waited for");
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("`REDIS_CLIENT_CERT` is `"), "{said}");

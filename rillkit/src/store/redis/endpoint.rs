@@ -114,7 +114,7 @@ impl Endpoint {
         }
         // A plain Redis waits for the end of the line that it takes a handshake for.
         let ask = async {
-            let mut connection = link::bare(unencrypted, Some(link::RESPONSE_TIMEOUT)).await?;
+            let mut connection = link::bare(unencrypted, Some(tls::FIRST_WORD)).await?;
             redis::cmd("PING").query_async::<()>(&mut connection).await
         };
         let answers = match ask.await {

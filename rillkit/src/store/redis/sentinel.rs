@@ -140,7 +140,15 @@ async fn open(
 }
 
 fn told_by(sentinel: &Endpoint, fault: &Fault) -> Fault {
-    Fault::new(fault.class, format!("sentinel {sentinel}: {fault}"))
+    let is_login = ["NOAUTH", "WRONGPASS"]
+        .iter()
+        .any(|code| fault.text.starts_with(code));
+    let cure = if is_login {
+        "; the password of sentinels is `Server::sentinel_password` or `REDIS_SENTINEL_PASSWORD`"
+    } else {
+        ""
+    };
+    Fault::new(fault.class, format!("sentinel {sentinel}: {fault}{cure}"))
 }
 
 impl fmt::Debug for Sentinels {

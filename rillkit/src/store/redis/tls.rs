@@ -19,8 +19,8 @@ pub(crate) struct Certificates {
     pub(crate) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// How long a server may take to refuse a certificate.
-const FIRST_WORD: Duration = Duration::from_secs(1);
+/// How long a server may take to show a mistake: to refuse a certificate, or to answer without TLS.
+pub(super) const FIRST_WORD: Duration = Duration::from_secs(1);
 
 /// Makes sure that this build can do TLS.
 pub(super) fn require() -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! The log lines of a test whose handlers run on its own thread.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
@@ -18,6 +18,16 @@ struct Buffer(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
     pub(crate) fn listen() -> Self {
+        // Places that are met for the first time while only other threads run would be taken for
+        // ones that nobody listens to.
+        static SINK: Once = Once::new();
+        SINK.call_once(|| {
+            let sink = tracing_subscriber::fmt()
+                .with_max_level(Level::TRACE)
+                .with_writer(io::sink);
+            // Another one does as well.
+            let _ = tracing::subscriber::set_global_default(sink.finish());
+        });
         let buffer = Buffer::default();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(Level::TRACE)

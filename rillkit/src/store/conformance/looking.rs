@@ -160,6 +160,20 @@ pub(super) async fn removes_a_consumer_only_when_idle(store: &Store) {
     assert_eq!(store.peers(place.stream, GROUP).await, Ok(vec![]));
 }
 
+pub(super) async fn asks_for_permission_and_changes_nothing(store: &Store) {
+    let place = Place::new(store).await;
+    let (token, waiting) = (place.deliver("c").await, place.publish(1).await);
+    let dlq = fresh_name();
+    for name in ["c", "d"] {
+        let consumer = place.consumer(name);
+        assert_eq!(store.permits(&consumer, dlq).await, Ok(()));
+    }
+    assert_eq!(store.last_id(dlq).await, Ok(None));
+    assert_eq!(place.holds("c").await, [token]);
+    assert_eq!(place.holds("d").await, []);
+    assert_eq!(place.read("d", 10).await, waiting);
+}
+
 pub(super) async fn lists_groups_and_how_far_they_are(store: &Store) {
     let stream = fresh_name();
     assert_eq!(store.groups(stream).await, Ok(vec![]));

@@ -125,6 +125,7 @@ on_both_stores! {
         looks_at_nothing_without_a_group
         removes_a_consumer_only_when_empty
         removes_a_consumer_only_when_idle
+        asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
         cuts_a_range;

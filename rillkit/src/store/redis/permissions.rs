@@ -16,8 +16,9 @@ struct Probe<'a> {
 
 /// No entry has it.
 const NO_ENTRY: &str = "0-0";
-/// Nothing is behind it.
-const BEHIND_ALL: &str = "18446744073709551615-18446744073709551615";
+/// A consumer has nothing pending behind it. Not the highest id of all: to a server that is `>`, and
+/// hands out a new entry.
+const BEHIND_ALL: &str = "18446744073709551615-0";
 
 /// Whether the login may do all that the consumer needs; the group must exist.
 pub(super) async fn check(link: &Link, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
@@ -92,7 +93,11 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
         Probe {
             name: "SCRIPT LOAD",
             key: None,
-            call: cmd("SCRIPT").arg("LOAD").arg("return 0").clone(),
+            // One whose order would suffer, were it loaded when it is first needed.
+            call: cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(include_str!("scripts/dead_letter.lua"))
+                .clone(),
         },
         Probe {
             name: "EVALSHA",

@@ -36,6 +36,9 @@ use crate::takeover::{OFFERS, Takeover};
 
 /// Handlers started in a row before the loop looks at what else there is.
 const CHUNK: usize = 128;
+/// How long entries stand ready behind handlers that turned out slow, before they are given back for
+/// whoever has a slot.
+const STALLED: Duration = Duration::from_secs(1);
 /// Bytes of entries held beyond those that start at once.
 const AHEAD_BYTES: usize = 8 << 20;
 /// Dead letters that cannot be written; with more of them nothing new is read.
@@ -92,6 +95,10 @@ pub(crate) struct Worker {
     pace: Pace,
     ready: VecDeque<Message>,
     retries: Retries,
+    /// Since when entries have stood ready without a slot for any of them.
+    stalled_since: Option<Instant>,
+    /// Entries were given back that this worker would have a slot for, should one become free.
+    gave_back: bool,
     overdue: VecDeque<Take>,
     /// The last look found as many as it offers at a time.
     more_overdue: bool,
@@ -153,6 +160,8 @@ impl Worker {
             sender,
             ready: VecDeque::new(),
             retries: Retries::default(),
+            stalled_since: None,
+            gave_back: false,
             overdue: VecDeque::new(),
             more_overdue: false,
             claims_turn: false,
@@ -190,6 +199,7 @@ impl Worker {
                 continue;
             }
             let due = self.retries.next_due().filter(|_| self.free > 0);
+            let stalled = self.stalled_since.map(|since| since + STALLED);
             tokio::select! {
                 biased;
                 changed = stop.changed() => {
@@ -203,6 +213,9 @@ impl Worker {
                     }
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+                () = sleep_until(stalled.unwrap_or_else(Instant::now)), if stalled.is_some() => {
+                    self.return_ready();
+                }
                 _ = beat.tick() => {}
             }
         }
@@ -213,8 +226,12 @@ impl Worker {
     fn start_what_can(&mut self) -> bool {
         for _ in 0..CHUNK {
             if self.free == 0 {
+                if !self.ready.is_empty() {
+                    self.stalled_since.get_or_insert_with(Instant::now);
+                }
                 return false;
             }
+            self.stalled_since = None;
             if (self.claims_turn || self.ready.is_empty()) && self.claim() {
                 self.claims_turn = false;
                 continue;
@@ -254,6 +271,9 @@ impl Worker {
             } => {
                 self.running.remove(&message.id());
                 self.free += 1;
+                if std::mem::take(&mut self.gave_back) {
+                    self.look_again.notify_one();
+                }
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
                 }

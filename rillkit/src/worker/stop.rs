@@ -23,6 +23,15 @@ enum Drained {
 }
 
 impl Worker {
+    /// Gives back what stands ready behind slow handlers: other workers may have a slot for it.
+    pub(super) fn return_ready(&mut self) {
+        self.stalled_since = None;
+        self.gave_back = true;
+        for message in std::mem::take(&mut self.ready) {
+            self.return_unstarted(&message);
+        }
+    }
+
     /// Without retries nothing is held unstarted: if this process died now, it would be dead unrun.
     /// Claims may have taken the slots for which a read had been sent before.
     pub(super) fn return_what_cannot_start(&mut self) {

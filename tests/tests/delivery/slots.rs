@@ -36,6 +36,7 @@ on_both_stores![
     poison_does_not_hold_up_the_others,
     neither_retries_nor_new_messages_take_all_slots,
     one_handler_runs_at_a_time_and_in_order,
+    what_was_read_ahead_does_not_wait_behind_a_slow_one,
 ];
 
 /// The most runs at one moment.
@@ -77,6 +78,41 @@ async fn poison_does_not_hold_up_the_others(place: Place) {
             .all(|letter| letter.get("x-deliveries") == "4")
     );
     running.stop().await;
+}
+
+async fn what_was_read_ahead_does_not_wait_behind_a_slow_one(place: Place) {
+    let busy = place.worker(handlers![one_at_a_time]).start().await;
+    let busy = busy.expect("started");
+    // Quick ones, so that it reads ahead.
+    place.publish_many("single", "quick", 200, "ok").await;
+    busy.drained().await.expect("drained");
+    place.publish("single", "slow", "sleep:20000").await;
+    place.publish_many("single", "next", 20, "ok").await;
+    until("it is slow", || place.journal.deliveries("slow") == [1]).await;
+    let idle = place.worker(handlers![one_at_a_time]).start().await;
+    let idle = idle.expect("started");
+    until("the other has done the rest", || {
+        place.journal.ended() == 220
+    })
+    .await;
+    place.journal.assert_once_each("next", 20);
+    let next = place
+        .journal
+        .all()
+        .into_iter()
+        .filter(|run| run.name.starts_with("next"));
+    assert!(next.map(|run| run.delivery).all(|delivery| delivery == 1));
+    assert_eq!(
+        place
+            .journal
+            .runs("slow")
+            .iter()
+            .filter(|run| run.end.is_some())
+            .count(),
+        0
+    );
+    idle.stop().await;
+    drop(busy);
 }
 
 async fn neither_retries_nor_new_messages_take_all_slots(place: Place) {

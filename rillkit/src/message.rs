@@ -197,9 +197,9 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LeaseLost`](crate::ErrorKind::LeaseLost) when the message is no longer this consumer's, so that somebody
-    /// else may be running it; the connection's error when the ack did not get through, and then
-    /// the message is settled as if this had not been called.
+    /// [`ErrorKind::LeaseLost`](crate::ErrorKind::LeaseLost) when the message is no longer this
+    /// consumer's, so that somebody else may be running it; the connection's error when the ack did
+    /// not get through, and then the message is settled as if this had not been called.
     pub async fn ack_now(&self) -> Result<(), Error> {
         if self.inner.marks.settled.load(Ordering::Acquire) {
             return Ok(());

@@ -369,8 +369,13 @@ impl Broker {
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
+        let ensure = async || {
+            self.store.check().await?;
+            self.store.together(stream, &post.dlq)?;
+            self.store.ensure_group(stream, group, start).await
+        };
         loop {
-            match self.store.ensure_group(stream, group, start).await {
+            match ensure().await {
                 Ok(_) => break,
                 Err(fault) if fault.class == FaultClass::Config => {
                     return Err(Error::from_fault(
@@ -404,7 +409,7 @@ impl Broker {
 impl fmt::Display for Broker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.store {
-            Store::Redis(store) => fmt::Display::fmt(store.address(), f),
+            Store::Redis(store) => fmt::Display::fmt(store, f),
             Store::Memory(_) => f.write_str("in process"),
         }
     }

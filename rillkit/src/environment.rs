@@ -14,7 +14,7 @@ pub(crate) fn store(url: &str) -> Result<Store, Error> {
     match url.strip_prefix("memory://") {
         Some("") => Ok(Store::Memory(MemoryStore::new())),
         Some(name) => Ok(Store::Memory(MemoryStore::named(name))),
-        None => Ok(Store::Redis(RedisStore::new(Address::from_url(url)?))),
+        None => RedisStore::from_url(url).map(Store::Redis),
     }
 }
 

@@ -4,6 +4,7 @@
 //!   said by `RILLKIT_TEST_SERVER`, so that the same tests run on each [`Flavour`].
 //! - [`Server::command`] and [`Client`] ask the server itself, without RillKit and without a Redis
 //!   library, so that a test asserts on what the server holds.
+//! - [`Cluster`] starts several that share the slots, with replicas where a test asks for them, and moves slots.
 //! - [`Proxy`] stands between a worker and its server and refuses, cuts, stalls, delays, or loses the reply
 //!   of a command that the server has carried out.
 //! - [`wait_until`] awaits a condition where a test would otherwise sleep.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod cluster;
 mod flavour;
 mod orphan;
 mod port;
@@ -22,6 +24,7 @@ mod server;
 mod wait;
 
 pub use client::Client;
+pub use cluster::{Cluster, Migration};
 pub use flavour::Flavour;
 pub use proxy::Proxy;
 pub use reply::Reply;

@@ -37,7 +37,7 @@ pub(crate) struct Parts {
     pub(crate) tls: bool,
 }
 
-const SCHEMES: &str = "`redis://`, `rediss://`, `redis+unix://` or `memory://`";
+const SCHEMES: &str = "`redis://`, `rediss://`, `redis+cluster://`, `redis+unix://` or `memory://`";
 const PORT: u16 = 6379;
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
@@ -99,6 +99,36 @@ impl Address {
                 db: parts.db,
             },
         )
+    }
+
+    /// Another host and port, with the same login. An empty host is this one.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, Error> {
+        let own = self.client.get_connection_info().addr().clone();
+        let host = |own: String| match host {
+            "" => own,
+            host => host.to_owned(),
+        };
+        let address = match own {
+            ConnectionAddr::Tcp(own, _) => ConnectionAddr::Tcp(host(own), port),
+            ConnectionAddr::TcpTls {
+                host: own,
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host: host(own),
+                port,
+                insecure,
+                tls_params,
+            },
+            _ => ConnectionAddr::Tcp(host(String::new()), port),
+        };
+        Self::new(address, self.login.clone())
+    }
+
+    /// Whether both are one server, by their names.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.text == other.text
     }
 
     fn new(address: ConnectionAddr, login: Login) -> Result<Self, Error> {

@@ -1,28 +1,37 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
-//! [`link`] makes and replaces connections, [`fault`] sorts errors, [`reply`] reads answers,
-//! [`reader`] is the connection that waits for new entries. What an operation means is written in
-//! [`store`](super).
+//! [`link`] makes and replaces connections, [`links`] chooses among those of a [`cluster`],
+//! [`fault`] sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new
+//! entries. What an operation means is written in [`store`](super).
 
 mod address;
+mod asking;
+mod cluster;
 mod fault;
 mod link;
+mod links;
+mod nodes;
 mod reader;
 mod reply;
+mod slot;
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 
 pub(crate) use self::address::{Address, Parts};
+use self::cluster::Cluster;
 use self::link::Link;
+use self::links::Links;
 pub(crate) use self::reader::RedisReader;
 use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
 };
 use crate::entry_id::EntryId;
+use crate::error::Error;
 use crate::fields::Fields;
 
 static ACK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ack.lua")));
@@ -40,25 +49,40 @@ const CHUNK: usize = 200;
 /// Fields that Lua can hand to one command; 3990 pass, 4100 do not, on every server.
 const SCRIPT_FIELDS: usize = 3_900;
 
-/// A Redis server. Clones share one connection.
+/// A Redis server, or a cluster of them. Clones share one connection, in a cluster one to each node.
 #[derive(Debug, Clone)]
 pub(crate) struct RedisStore {
-    link: Link,
+    links: Links,
 }
 
 impl RedisStore {
     pub(crate) fn new(address: Address) -> Self {
         Self {
-            link: Link::new(address),
+            links: Links::One(Link::new(address)),
         }
     }
 
-    pub(crate) fn address(&self) -> &Address {
-        self.link.address()
+    pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
+        Ok(match cluster::seeds(url) {
+            Some(seeds) => Self {
+                links: Links::Cluster(Cluster::new(seeds?)),
+            },
+            None => Self::new(Address::from_url(url)?),
+        })
     }
 
     pub(super) fn separate(&self) -> Self {
-        Self::new(self.link.address().clone())
+        Self {
+            links: self.links.separate(),
+        }
+    }
+
+    pub(super) async fn check(&self) -> Result<(), Fault> {
+        self.links.check().await
+    }
+
+    pub(super) fn together(&self, stream: &str, dlq: &str) -> Result<(), Fault> {
+        self.links.together(stream, dlq)
     }
 
     pub(super) async fn publish(
@@ -70,22 +94,32 @@ impl RedisStore {
             return Ok(Vec::new());
         }
         if let [entry] = entries {
-            let answer = self.link.run(&xadd(stream, entry)).await;
+            let answer = self.links.run(stream, &xadd(stream, entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
         }
         let mut pipeline = Pipeline::with_capacity(entries.len());
         for entry in entries {
             pipeline.add_command(xadd(stream, entry));
         }
-        let answers = self.link.run_all(pipeline.ignore_errors()).await?;
-        Ok(answers
-            .into_iter()
-            .map(|answer| {
-                answer
-                    .map_err(|error| fault::classify(&error))
-                    .and_then(|id| reply::id(&id))
-            })
-            .collect())
+        let pipeline = pipeline.ignore_errors();
+        let answers = self.links.run_all(stream, pipeline).await?;
+        let (mut ids, mut broken) = (Vec::with_capacity(answers.len()), None);
+        for (answer, entry) in answers.into_iter().zip(entries) {
+            let answer = match (answer, &broken) {
+                (Err(error), Some(fault)) if self.links.sends_on(&error) => {
+                    Err(Fault::clone(fault))
+                }
+                // The slot moved in the middle of the pipeline.
+                (Err(error), None) if self.links.sends_on(&error) => {
+                    let answer = self.links.run(stream, &xadd(stream, entry)).await;
+                    broken = answer.as_ref().err().cloned();
+                    answer
+                }
+                (answer, _) => answer.map_err(|error| fault::classify(&error)),
+            };
+            ids.push(answer.and_then(|id| reply::id(&id)));
+        }
+        Ok(ids)
     }
 
     pub(super) async fn ensure_group(
@@ -100,7 +134,7 @@ impl RedisStore {
             Start::After(id) => create.arg(id.to_string()),
             Start::New => create.arg("$"),
         };
-        match self.link.run(create.arg("MKSTREAM")).await {
+        match self.links.run(stream, create.arg("MKSTREAM")).await {
             Ok(_) => Ok(Group::Created),
             Err(fault) if fault.text.starts_with("BUSYGROUP") => Ok(Group::Existed),
             Err(fault) => Err(fault),
@@ -108,7 +142,7 @@ impl RedisStore {
     }
 
     pub(super) async fn reader(&self, consumer: &Consumer) -> Result<RedisReader, Fault> {
-        RedisReader::connect(&self.link, consumer).await
+        self.links.reader(consumer).await
     }
 
     pub(super) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
@@ -120,7 +154,7 @@ impl RedisStore {
         for id in ids {
             id_arg(&mut ack, *id);
         }
-        self.link.run(&ack).await.map(drop)
+        self.links.run(consumer.stream, &ack).await.map(drop)
     }
 
     pub(super) async fn ack_fenced(
@@ -215,9 +249,10 @@ impl RedisStore {
                 .dead_letter_in_steps(consumer, token, dlq, letter)
                 .await;
         }
+        self.together(consumer.stream, dlq)?;
         let answer = self
-            .link
-            .run_script(&DEAD_LETTER, |script| {
+            .links
+            .run_script(consumer.stream, &DEAD_LETTER, |script| {
                 script
                     .key(consumer.stream)
                     .key(dlq)
@@ -246,15 +281,15 @@ impl RedisStore {
             Some(other) => return Ok(*other),
             None => return Err(reply::odd("a script")),
         }
-        self.link.run(&xadd(dlq, letter)).await?;
+        self.links.run(dlq, &xadd(dlq, letter)).await?;
         self.ack_fenced(consumer, &[token]).await?;
         Ok(Fenced::Done)
     }
 
     pub(super) async fn summary(&self, stream: &str, group: &str) -> Result<Summary, Fault> {
         let answer = reply::array(
-            self.link
-                .run(cmd("XPENDING").arg(stream).arg(group))
+            self.links
+                .run(stream, cmd("XPENDING").arg(stream).arg(group))
                 .await?,
         )?;
         let [pending, lowest, _, consumers] =
@@ -275,8 +310,8 @@ impl RedisStore {
 
     pub(super) async fn peers(&self, stream: &str, group: &str) -> Result<Vec<Peer>, Fault> {
         let answer = self
-            .link
-            .run(cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group))
+            .links
+            .run(stream, cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group))
             .await?;
         let rows = reply::array(answer)?.into_iter().map(|row| {
             let row = reply::array(row)?;
@@ -306,7 +341,7 @@ impl RedisStore {
             .arg("+")
             .arg(count)
             .arg(consumer);
-        let rows = reply::array(self.link.run(&ask).await?)?
+        let rows = reply::array(self.links.run(stream, &ask).await?)?
             .into_iter()
             .map(|row| {
                 let row = reply::array(row)?;
@@ -331,7 +366,10 @@ impl RedisStore {
     }
 
     pub(super) async fn groups(&self, stream: &str) -> Result<Vec<(String, EntryId)>, Fault> {
-        let answer = self.link.run(cmd("XINFO").arg("GROUPS").arg(stream)).await;
+        let answer = self
+            .links
+            .run(stream, cmd("XINFO").arg("GROUPS").arg(stream))
+            .await;
         let Some(answer) = unless_missing(answer)? else {
             return Ok(Vec::new());
         };
@@ -347,7 +385,10 @@ impl RedisStore {
     }
 
     pub(super) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Fault> {
-        let answer = self.link.run(cmd("XINFO").arg("STREAM").arg(stream)).await;
+        let answer = self
+            .links
+            .run(stream, cmd("XINFO").arg("STREAM").arg(stream))
+            .await;
         let Some(answer) = unless_missing(answer)? else {
             return Ok(None);
         };
@@ -371,7 +412,7 @@ impl RedisStore {
             .arg(to.to_string())
             .arg("COUNT")
             .arg(count);
-        reply::entries(self.link.run(&range).await?)
+        reply::entries(self.links.run(stream, &range).await?)
     }
 
     pub(super) async fn replay(
@@ -384,9 +425,10 @@ impl RedisStore {
         if fields.len() > SCRIPT_FIELDS {
             return self.replay_in_steps(dlq, id, stream, fields).await;
         }
+        self.together(stream, dlq)?;
         let answer = self
-            .link
-            .run_script(&REPLAY, |script| {
+            .links
+            .run_script(dlq, &REPLAY, |script| {
                 script.key(dlq).key(stream).arg(id.to_string());
                 for (name, value) in fields.iter() {
                     script.arg(name).arg(value);
@@ -411,9 +453,9 @@ impl RedisStore {
         if self.range(dlq, id, id, 1).await?.is_empty() {
             return Ok(Replayed::Gone);
         }
-        let moved = reply::id(&self.link.run(&xadd(stream, fields)).await?)?;
-        self.link
-            .run(cmd("XDEL").arg(dlq).arg(id.to_string()))
+        let moved = reply::id(&self.links.run(stream, &xadd(stream, fields)).await?)?;
+        self.links
+            .run(dlq, cmd("XDEL").arg(dlq).arg(id.to_string()))
             .await?;
         Ok(Replayed::Moved(moved))
     }
@@ -453,7 +495,14 @@ impl RedisStore {
                 .arg(&*consumer.name);
             fill(script);
         };
-        self.link.run_script(script, fill).await
+        self.links.run_script(consumer.stream, script, fill).await
+    }
+}
+
+/// Its address, never the login.
+impl fmt::Display for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.links, f)
     }
 }
 

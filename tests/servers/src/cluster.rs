@@ -1,5 +1,7 @@
 //! A cluster of servers, its replicas, and slots on the move.
 
+use std::collections::BTreeSet;
+
 use crate::{Client, Reply, Server, wait_until};
 
 /// All slots, shared out evenly among the nodes of a cluster.
@@ -132,8 +134,14 @@ impl Cluster {
                     && info.contains("cluster_slots_assigned:16384")
                     && info.contains(&format!("cluster_known_nodes:{count}\r\n"))
             };
-            self.nodes.iter().all(whole)
+            self.nodes.iter().all(whole) && self.agrees()
         });
+    }
+
+    /// Whether all nodes say the same about who has what, and since when.
+    fn agrees(&self) -> bool {
+        let views: BTreeSet<_> = self.nodes.iter().map(view).collect();
+        views.len() == 1
     }
 }
 
@@ -158,7 +166,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Gives the slot to the new node.
+    /// Gives the slot to the new node, and waits until all have heard of it.
     ///
     /// # Panics
     /// When a node refuses.
@@ -166,6 +174,8 @@ impl Migration<'_> {
         let target = id(self.target());
         order(self.target(), &["SETSLOT", &self.slot, "NODE", &target]);
         order(self.source(), &["SETSLOT", &self.slot, "NODE", &target]);
+        // A node that did not know of the last move would number the next one wrongly.
+        wait_until("all nodes know of the move", || self.cluster.agrees());
     }
 
     fn source(&self) -> &Server {
@@ -211,6 +221,21 @@ fn info(node: &Server, arguments: &[&str]) -> String {
         Some(Reply::Text(text)) => String::from_utf8_lossy(&text).into_owned(),
         _ => String::new(),
     }
+}
+
+/// What a node says of each: id, epoch and slots.
+fn view(node: &Server) -> Vec<String> {
+    let nodes = info(node, &["CLUSTER", "NODES"]);
+    let mut view: Vec<_> = nodes
+        .lines()
+        .map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            let (id, epoch, slots) = (words[0], words[6], words[8..].join(" "));
+            format!("{id} {epoch} {slots}")
+        })
+        .collect();
+    view.sort();
+    view
 }
 
 #[cfg(test)]

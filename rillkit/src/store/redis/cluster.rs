@@ -17,11 +17,13 @@ use super::fault::{self, Redirect};
 use super::link::Link;
 use super::nodes::{self, Nodes};
 use super::{reply, slot};
+use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::store::{Fault, FaultClass};
 
-/// How often one command is sent on; nodes that disagree would send it to and fro for ever.
-const HOPS: usize = 5;
+/// How many nodes one command is sent to. Nodes that do not agree, as at the end of a move, send it
+/// to and fro.
+const HOPS: usize = 6;
 /// How long one node may take to say who has which slot, before the next one is asked.
 const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -149,7 +151,11 @@ impl Cluster {
         call: Call<'_>,
     ) -> Result<(Link, bool, Result<Value, Fault>), Fault> {
         let (mut exception, mut unreachable) = (None, false);
-        for _ in 0..HOPS {
+        let mut backoff = Backoff::short();
+        for hop in 0..HOPS {
+            if hop > 1 {
+                tokio::time::sleep(backoff.wait()).await;
+            }
             let (link, asking) = match exception.take() {
                 Some(link) => (link, true),
                 None => (self.owner(slot).await?, false),

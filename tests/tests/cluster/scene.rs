@@ -1,5 +1,6 @@
 //! A cluster, a publisher, and the journal of what ran.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -85,10 +86,16 @@ impl Journal {
         of_it.map(|(_, delivery)| *delivery).collect()
     }
 
-    /// How many of the jobs `PREFIX0`.. have begun.
-    pub(crate) fn begun(&self, prefix: &str, count: usize) -> usize {
-        let begun = |number: &usize| !self.deliveries(&format!("{prefix}{number}")).is_empty();
-        (0..count).filter(begun).count()
+    /// How many runs there were.
+    pub(crate) fn len(&self) -> usize {
+        self.runs().len()
+    }
+
+    /// Whether all of the jobs `PREFIX0`.. have begun.
+    pub(crate) fn has_run(&self, prefix: &str, count: usize) -> bool {
+        let runs = self.runs();
+        let begun: HashSet<_> = runs.iter().map(|(name, _)| name.as_str()).collect();
+        (0..count).all(|number| begun.contains(format!("{prefix}{number}").as_str()))
     }
 
     /// Every one of the jobs `PREFIX0`.. ran once, as delivery 1.

@@ -101,6 +101,7 @@ impl Links {
                     link.address()
                 ),
             )),
+            Err(fault) if fault.class == FaultClass::Unreachable => Err(fault),
             _ => Ok(()),
         }
     }

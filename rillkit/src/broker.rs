@@ -77,8 +77,9 @@ impl Broker {
     }
 
     /// The server of this URL: `redis://[user][:password@]host[:port][/db]`, `rediss://..` (with
-    /// the feature `tls`), `redis+unix:///path`, or `memory://`, a store in this process
-    /// (`memory://name` is one store for all who name it).
+    /// the feature `tls`), `redis+cluster://host:port,host:port` with nodes of a Redis Cluster,
+    /// `redis+unix:///path`, or `memory://`, a store in this process (`memory://name` is one store
+    /// for all who name it).
     ///
     /// # Errors
     ///

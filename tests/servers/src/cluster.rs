@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Client, Reply, Server, wait_until};
+use crate::{Client, Flavour, Reply, Server, wait_until};
 
 /// All slots, shared out evenly among the nodes of a cluster.
 const SLOTS: usize = 16_384;
@@ -65,13 +65,9 @@ impl Cluster {
     /// When none does.
     #[must_use]
     pub fn owner(&self, key: &str) -> usize {
-        let serves = |node: &Server| {
-            let reply = ask(node, &["EXISTS", key]);
-            matches!(reply, Some(Reply::Int(_)))
-        };
         self.nodes
             .iter()
-            .position(serves)
+            .position(|node| serves(node, key))
             .unwrap_or_else(|| panic!("no node serves `{key}`"))
     }
 
@@ -103,6 +99,28 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
+    /// Moves the slot of `key`, with its keys, to the node at the place `to`: in one step where the server
+    /// can do that.
+    ///
+    /// # Panics
+    /// When the nodes refuse.
+    pub fn move_slot(&self, key: &str, to: usize) {
+        if Server::flavour() != Flavour::Valkey91 {
+            let migration = self.migration(key, to);
+            migration.move_keys();
+            return migration.finish();
+        }
+        let (slot, target) = (self.slot(key), id(&self.nodes[to]));
+        let range = ["SLOTSRANGE", &slot, &slot, "NODE", &target];
+        order(
+            &self.nodes[self.owner(key)],
+            &[&["MIGRATESLOTS"], &range[..]].concat(),
+        );
+        wait_until("all nodes know of the move", || {
+            serves(&self.nodes[to], key) && self.agrees()
+        });
+    }
+
     /// Begins to move the slot of `key` to the node at the place `to`. Its keys are where they were.
     ///
     /// # Panics
@@ -110,10 +128,7 @@ impl Cluster {
     #[must_use]
     pub fn migration(&self, key: &str, to: usize) -> Migration<'_> {
         let from = self.owner(key);
-        let slot = self.nodes[from]
-            .command(&["CLUSTER", "KEYSLOT", key])
-            .int()
-            .to_string();
+        let slot = self.slot(key);
         let (source, target) = (id(&self.nodes[from]), id(&self.nodes[to]));
         order(&self.nodes[to], &["SETSLOT", &slot, "IMPORTING", &source]);
         order(&self.nodes[from], &["SETSLOT", &slot, "MIGRATING", &target]);
@@ -123,6 +138,11 @@ impl Cluster {
             from,
             to,
         }
+    }
+
+    fn slot(&self, key: &str) -> String {
+        let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", key]);
+        slot.int().to_string()
     }
 
     /// Waits until all nodes agree, and serve all slots.
@@ -214,6 +234,10 @@ fn order(node: &Server, arguments: &[&str]) {
 /// The reply of a node that may be gone.
 fn ask(node: &Server, arguments: &[&str]) -> Option<Reply> {
     Client::connect(node.port()).ok()?.command(arguments).ok()
+}
+
+fn serves(node: &Server, key: &str) -> bool {
+    matches!(ask(node, &["EXISTS", key]), Some(Reply::Int(_)))
 }
 
 fn info(node: &Server, arguments: &[&str]) -> String {

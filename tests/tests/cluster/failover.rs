@@ -86,7 +86,10 @@ async fn replaced(fail: fn(&Server)) {
     while published.is_err() {
         published = scene.broker.publish(STREAM, &late).await;
     }
-    until("it has run", || !scene.journal.deliveries("late").is_empty()).await;
+    until("it has run", || {
+        !scene.journal.deliveries("late").is_empty()
+    })
+    .await;
     until("nothing is pending", || {
         replica.command(&["XPENDING", STREAM, "workers"])[0].int() == 0
     })

@@ -133,7 +133,7 @@ fn explain(code: &str, detail: &str) -> String {
     let cure = match code {
         "NOAUTH" => "; give a password in `REDIS_URL` or `REDIS_PASSWORD`",
         "WRONGPASS" => "; check the user name and the password",
-        "MOVED" | "ASK" => {
+        "MOVED" | "ASK" | "CROSSSLOT" => {
             "; this is a node of a redis cluster, whose URL begins with `redis+cluster://`"
         }
         "ERR" if detail.contains("cluster support disabled") => {

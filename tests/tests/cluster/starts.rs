@@ -80,6 +80,26 @@ async fn a_cluster_url_of_a_single_server_is_told_the_right_one() {
     assert_says(&error.to_string(), &["single server", "`redis://`"]);
 }
 
+#[tokio::test]
+async fn the_login_of_the_url_is_for_every_node() {
+    let cluster = Cluster::start(2);
+    let streams = ["{a}", "{b}"];
+    assert_ne!(cluster.owner("{a}"), cluster.owner("{b}"));
+    for node in cluster.nodes() {
+        node.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    }
+    let nodes = cluster.url();
+    let nodes = &nodes["redis+cluster://".len()..];
+    let broker = at(&format!("redis+cluster://:secret@{nodes}"));
+    for stream in streams {
+        broker.publish(stream, "a body").await.expect("published");
+    }
+    let broker = at(&format!("redis+cluster://:wrong@{nodes}")).with_handlers(handlers![together]);
+    let error = refused(broker.with_state(Journal::default())).await;
+    assert_says(&error, &["WRONGPASS"]);
+    assert!(!error.contains("wrong@"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_of_the_url_is_enough() {
     let scene = Scene::new(2);

@@ -212,6 +212,17 @@ mod tests {
     }
 
     #[test]
+    fn another_node_has_the_same_login() {
+        let address = Address::from_url("redis://u:p@a:7000").expect("a good URL");
+        for (host, text) in [("b", "b:7001"), ("", "a:7001")] {
+            let other = address.at(host, 7001).expect("a good address");
+            assert_eq!(other.to_string(), text);
+            assert_eq!(other.login.password.as_deref(), Some("p"));
+            assert!(!other.same(&address));
+        }
+    }
+
+    #[test]
     fn bad_urls_say_what_was_expected_and_hide_the_password() {
         for url in [
             "",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -15,13 +15,16 @@ use crate::entry_id::EntryId;
 use crate::environment;
 use crate::error::Error;
 use crate::extract::States;
+use crate::health::Health;
 use crate::lease::LeaseKeeper;
 use crate::log;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
 use crate::running::Running;
+use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
+use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
@@ -48,6 +51,8 @@ use crate::worker::Worker;
 pub struct Broker {
     store: Store,
     settings: Arc<Settings>,
+    /// The handlers that this broker and its clones run.
+    posts: Arc<Mutex<Vec<Weak<Post>>>>,
 }
 
 #[derive(Clone)]
@@ -57,10 +62,14 @@ struct Settings {
     handlers: Option<Vec<&'static Subscription>>,
     only: Vec<String>,
     grace: Duration,
+    largest: usize,
 }
 
 /// How long running handlers may go on at a stop, when nothing else is said.
 const GRACE: Duration = Duration::from_secs(30);
+/// Bytes of the largest message, when nothing else is said. Servers take half a GiB in one value,
+/// unless they are told to take less.
+const LARGEST: usize = 64 << 20;
 
 impl Broker {
     pub(crate) fn on(store: Store) -> Self {
@@ -69,17 +78,21 @@ impl Broker {
             handlers: None,
             only: Vec::new(),
             grace: GRACE,
+            largest: LARGEST,
         };
         Self {
             store,
             settings: Arc::new(settings),
+            posts: Arc::default(),
         }
     }
 
     /// The server of this URL: `redis://[user][:password@]host[:port][/db]`, `rediss://..` (with
-    /// the feature `tls`), `redis+cluster://host:port,host:port` with nodes of a Redis Cluster,
-    /// `redis+unix:///path`, or `memory://`, a store in this process (`memory://name` is one store
-    /// for all who name it).
+    /// the feature `tls`), `redis+unix:///path`,
+    /// `redis+sentinel://[user][:password@]host[:port],../master[/db]` (with TLS
+    /// `rediss+sentinel://..`), `redis+cluster://[user][:password@]host[:port],..` (with TLS
+    /// `rediss+cluster://..`), or `memory://`, a store in this process (`memory://name` is one
+    /// store for all who name it).
     ///
     /// # Errors
     ///
@@ -88,9 +101,32 @@ impl Broker {
         environment::store(url).map(Self::on)
     }
 
+    /// This server, for what a URL cannot say: credentials in any characters, or ones that change,
+    /// and certificates.
+    ///
+    /// ```
+    /// use rillkit::{Broker, Server};
+    ///
+    /// # fn main() -> Result<(), rillkit::Error> {
+    /// let server = Server::at("redis://localhost:6379")?.username("worker").password("p@ss/word");
+    /// let broker = Broker::on_server(server)?;
+    /// # let _ = broker; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used, or that nothing would use.
+    pub fn on_server(server: Server) -> Result<Self, Error> {
+        RedisStore::new(server.parts)
+            .map(Store::Redis)
+            .map(Self::on)
+    }
+
     /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
     /// `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
-    /// `redis://localhost:6379/0`.
+    /// `redis://localhost:6379/0`. The files of certificates (`REDIS_CA_CERT`, `REDIS_CLIENT_CERT`,
+    /// `REDIS_CLIENT_KEY`) and the login at sentinels (`REDIS_SENTINEL_USERNAME`,
+    /// `REDIS_SENTINEL_PASSWORD`) go with either.
     ///
     /// # Errors
     ///
@@ -157,6 +193,27 @@ impl Broker {
         self
     }
 
+    /// The most bytes that a message may have, with its headers; 64 MiB when nothing is said. A
+    /// larger one is refused before anything is sent ([`TooLarge`](crate::ErrorKind::TooLarge)): a
+    /// server closes the connection on a value above its `proto-max-bulk-len`, and everything else
+    /// on that connection fails with it. Keep it below that setting.
+    ///
+    /// ```
+    /// use rillkit::{Broker, ErrorKind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let broker = Broker::memory().largest_message(1_000_000);
+    /// let error = broker.publish("jobs", &"x".repeat(1_000_000)).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::TooLarge);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn largest_message(mut self, bytes: usize) -> Self {
+        self.settings_mut().largest = bytes;
+        self
+    }
+
     fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
     }
@@ -182,7 +239,7 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn publish<T: Serialize + ?Sized>(&self, stream: impl Target<T>, body: &T) -> Publish<'_> {
-        Publish::new(&self.store, &stream, body)
+        Publish::new(&self.store, self.settings.largest, &stream, body)
     }
 
     /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
@@ -216,7 +273,12 @@ impl Broker {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        Publish::with_fields(&self.store, stream.stream_name(), fields)
+        Publish::with_fields(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            fields,
+        )
     }
 
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
@@ -241,7 +303,13 @@ impl Broker {
         bodies: impl IntoIterator<Item = &'b T>,
     ) -> Result<Vec<EntryId>, PublishAllError> {
         let bodies = bodies.into_iter().map(publish::fields).collect();
-        publish::all(&self.store, stream.stream_name(), bodies).await
+        publish::all(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            bodies,
+        )
+        .await
     }
 
     /// Moves dead letters back to their stream, oldest first: up to 100, or as
@@ -300,7 +368,7 @@ impl Broker {
     /// # Errors
     ///
     /// What no waiting can cure: no handlers, two for one stream and group, a state that nobody
-    /// provided, a wrong password, a key of another type.
+    /// provided, a wrong password, a permission that is missing, a key of another type.
     pub async fn start(&self) -> Result<Running, Error> {
         let settings = &self.settings;
         let only = if settings.only.is_empty() {
@@ -320,10 +388,17 @@ impl Broker {
                     .given_consumer()
                     .map_or_else(|| Arc::clone(&name), Arc::from),
             };
-            let post = Arc::new(Post::new(subscription, consumer, self.store.clone()));
-            self.prepare(&post).await?;
-            posts.push(post);
+            posts.push(Arc::new(Post::new(
+                subscription,
+                consumer,
+                self.store.clone(),
+            )));
         }
+        self.register(&posts);
+        for post in &posts {
+            self.prepare(post).await?;
+        }
+        log::server(self, self.store.facts().await.as_ref(), posts.len());
         let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
@@ -332,6 +407,24 @@ impl Broker {
         };
         let workers = posts.iter().map(start).collect();
         Ok(Running::new(posts, stop, workers))
+    }
+
+    /// How the handlers are that this broker and its clones run, those that are being started or
+    /// stopped among them. Cheap, and nothing is sent: see [`Health`] for an endpoint made of it.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let posts: Vec<_> = self.registry().iter().filter_map(Weak::upgrade).collect();
+        Health::of(posts.iter().map(|post| &**post))
+    }
+
+    fn register(&self, posts: &[Arc<Post>]) {
+        let mut registry = self.registry();
+        registry.retain(|post| post.strong_count() > 0);
+        registry.extend(posts.iter().map(Arc::downgrade));
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Vec<Weak<Post>>> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the handlers and runs them until SIGINT or SIGTERM, then stops them gracefully. A
@@ -361,7 +454,8 @@ impl Broker {
             .unwrap_or_else(subscription::collected)
     }
 
-    /// Makes sure that the group is there, however long the server takes to come.
+    /// Makes sure that the group is there and that all the worker needs is permitted, however long
+    /// the server takes to come.
     async fn prepare(&self, post: &Post) -> Result<(), Error> {
         let Consumer { stream, group, .. } = post.consumer;
         let start = match post.subscription.start_at() {
@@ -370,14 +464,15 @@ impl Broker {
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
-        let ensure = async || {
+        let ready = async || {
             self.store.check().await?;
             self.store.together(stream, &post.dlq)?;
-            self.store.ensure_group(stream, group, start).await
+            self.store.ensure_group(stream, group, start).await?;
+            self.store.permits(&post.consumer, &post.dlq).await
         };
         loop {
-            match ensure().await {
-                Ok(_) => break,
+            match ready().await {
+                Ok(()) => break,
                 Err(fault) if fault.class == FaultClass::Config => {
                     return Err(Error::from_fault(
                         &fault,
@@ -385,6 +480,7 @@ impl Broker {
                     ));
                 }
                 Err(fault) => {
+                    post.pulse.cannot_read(&fault);
                     if !std::mem::replace(&mut waited, true) {
                         log::waiting_for_server(&fault);
                     }
@@ -399,6 +495,7 @@ impl Broker {
         let _ = update_floor(post).await;
         if let Err(fault) = self.store.last_id(&post.dlq).await
             && fault.class == FaultClass::Config
+            && !fault.is_permission()
         {
             log::dlq_unusable(&post.consumer, &post.dlq, &fault);
         }

@@ -44,31 +44,31 @@ impl EntryId {
         }
     }
 
-    /// Reads `<ms>-<seq>` or `<ms>`.
+    /// Reads `<ms>-<seq>` or `<ms>`, in one pass: there is one for each message.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let mut parts = text.splitn(2, |byte| *byte == b'-');
-        let ms = decimal(parts.next()?)?;
-        let seq = parts.next().map_or(Some(0), decimal)?;
-        Some(Self { ms, seq })
+        let (mut ms, mut number, mut digits) = (None, 0u64, 0);
+        for byte in text {
+            let digit = byte.wrapping_sub(b'0');
+            if digit < 10 {
+                number = match digits {
+                    // Nineteen digits always fit.
+                    0..19 => number * 10 + u64::from(digit),
+                    _ => number.checked_mul(10)?.checked_add(digit.into())?,
+                };
+                digits += 1;
+            } else if *byte == b'-' && ms.is_none() && digits > 0 {
+                ms = Some(number);
+                (number, digits) = (0, 0);
+            } else {
+                return None;
+            }
+        }
+        match ms {
+            _ if digits == 0 => None,
+            Some(ms) => Some(Self { ms, seq: number }),
+            None => Some(Self { ms: number, seq: 0 }),
+        }
     }
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    let digit = |byte: &u8| {
-        Some(byte.wrapping_sub(b'0'))
-            .filter(|digit| *digit < 10)
-            .map(u64::from)
-    };
-    // Nineteen digits always fit.
-    let (sure, rest) = digits.split_at(digits.len().min(19));
-    let mut number = 0;
-    for byte in sure {
-        number = number * 10 + digit(byte)?;
-    }
-    for byte in rest {
-        number = number.checked_mul(10)?.checked_add(digit(byte)?)?;
-    }
-    (!digits.is_empty()).then_some(number)
 }
 
 impl fmt::Display for EntryId {

@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use crate::error::{Error, ErrorKind};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Address, Parts, RedisStore};
+use crate::store::redis::{PORT, Parts, Place, RedisStore};
 
 /// The server when nothing is said.
 const DEFAULT_URL: &str = "redis://localhost:6379/0";
@@ -23,7 +23,7 @@ pub(crate) fn broker(variable: impl Fn(&str) -> Option<String>) -> Result<Option
     // A variable that is set to nothing counts as one that is not set, as in most deployments.
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(url) = variable("REDIS_URL") {
-        return store(&url).map(|store| Some(Broker::on(store)));
+        return at_url(&url, variable).map(Some);
     }
     let names = [
         "REDIS_HOST",
@@ -67,22 +67,58 @@ pub(crate) fn broker(variable: impl Fn(&str) -> Option<String>) -> Result<Option
             _ => return Err(number("REDIS_SSL", value, "`true` or `false`")),
         },
     };
-    let address = Address::from_parts(Parts {
-        host: variable("REDIS_HOST"),
-        port,
+    let host = variable("REDIS_HOST").unwrap_or_else(|| "localhost".to_owned());
+    let parts = Parts {
         username: variable("REDIS_USERNAME"),
         password: variable("REDIS_PASSWORD"),
         db: db.unwrap_or(0),
         tls,
-    })?;
-    Ok(Some(Broker::on(Store::Redis(RedisStore::new(address)))))
+        ..Parts::at(Place::Host(host, port.unwrap_or(PORT)))
+    };
+    at(parts, variable).map(Some)
+}
+
+fn at_url(url: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Broker, Error> {
+    if url.starts_with("memory://") {
+        return store(url).map(Broker::on);
+    }
+    at(Parts::from_url(url)?, variable)
+}
+
+/// The broker at this server, with what the environment says about certificates and sentinels.
+fn at(mut parts: Parts, variable: impl Fn(&str) -> Option<String>) -> Result<Broker, Error> {
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let file = |name: &str| {
+        let Some(path) = variable(name) else {
+            return Ok(None);
+        };
+        std::fs::read(&path).map(Some).map_err(|error| {
+            let path = path.escape_debug();
+            let text = format!("`{name}` is `{path}`, and that file cannot be read: {error}");
+            Error::new(ErrorKind::Url, text)
+        })
+    };
+    parts.certificates.ca = file("REDIS_CA_CERT")?;
+    parts.certificates.client = match (file("REDIS_CLIENT_CERT")?, file("REDIS_CLIENT_KEY")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => {
+            let text =
+                "`REDIS_CLIENT_CERT` and `REDIS_CLIENT_KEY` need each other, and one is missing";
+            return Err(Error::new(ErrorKind::Url, text));
+        }
+    };
+    parts.sentinel_username = variable("REDIS_SENTINEL_USERNAME");
+    parts.sentinel_password = variable("REDIS_SENTINEL_PASSWORD");
+    RedisStore::new(parts).map(Store::Redis).map(Broker::on)
 }
 
 /// The broker of the environment, or of the default URL.
 pub(crate) fn broker_or(url: &str) -> Result<Broker, Error> {
-    match broker(|name| std::env::var(name).ok())? {
+    let variable = |name: &str| std::env::var(name).ok();
+    match broker(variable)? {
         Some(broker) => Ok(broker),
-        None => store(url).map(Broker::on),
+        None => at_url(url, variable),
     }
 }
 
@@ -101,6 +137,9 @@ pub(crate) fn only() -> Vec<String> {
         .collect()
 }
 
+/// What the last part of a generated name begins with, so that nobody takes another's for it.
+const MARK: &str = "rk";
+
 /// A consumer's name: host, process and chance, so that no two starts share one.
 pub(crate) fn consumer_name() -> String {
     let host =
@@ -112,7 +151,28 @@ pub(crate) fn consumer_name() -> String {
         .filter(|c| c.is_ascii_alphanumeric() || "-._".contains(*c))
         .collect();
     let host = if host.is_empty() { "host" } else { &host };
-    format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..))
+    format!(
+        "{host}-{}-{MARK}{:08x}",
+        std::process::id(),
+        fastrand::u32(..)
+    )
+}
+
+/// Whether [`consumer_name`] made this name, here or elsewhere.
+pub(crate) fn is_consumer_name(name: &str) -> bool {
+    let mut parts = name.rsplitn(3, '-');
+    let (chance, process, host) = (parts.next(), parts.next(), parts.next());
+    let is_hex = |chance: &str| {
+        chance.len() == 8
+            && chance
+                .bytes()
+                .all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c))
+    };
+    chance
+        .and_then(|chance| chance.strip_prefix(MARK))
+        .is_some_and(is_hex)
+        && process.is_some_and(|process| process.parse::<u32>().is_ok())
+        && host.is_some_and(|host| !host.is_empty())
 }
 
 #[cfg(test)]
@@ -144,6 +204,24 @@ mod tests {
     }
 
     #[test]
+    fn files_of_certificates_are_named_and_need_encryption() {
+        let url = ("REDIS_URL", "redis://h");
+        let error = with(&[url, ("REDIS_CA_CERT", "/none")]).expect_err("no such file");
+        let expected = "`REDIS_CA_CERT` is `/none`, and that file cannot be read: ";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let error = with(&[url, ("REDIS_CA_CERT", here)]).expect_err("not encrypted");
+        assert!(
+            error.to_string().contains("need a URL with `rediss://`"),
+            "{error}"
+        );
+        let error = with(&[url, ("REDIS_CLIENT_KEY", here)]).expect_err("half a pair");
+        assert!(error.to_string().contains("need each other"), "{error}");
+        let memory = with(&[("REDIS_URL", "memory://"), ("REDIS_CA_CERT", "/none")]);
+        assert!(memory.is_ok_and(|broker| broker.is_some()));
+    }
+
+    #[test]
     fn bad_values_name_the_variable() {
         for (name, value) in [
             ("REDIS_PORT", "x"),
@@ -164,5 +242,24 @@ mod tests {
     #[test]
     fn names_differ() {
         assert_ne!(consumer_name(), consumer_name());
+    }
+
+    #[test]
+    fn generated_names_are_known_from_all_others() {
+        assert!(is_consumer_name(&consumer_name()));
+        assert!(is_consumer_name("web-1.example-4242-rk00c0ffee"));
+        for other in [
+            "",
+            "worker",
+            "web-4242-00c0ffee",
+            "web-4242-rk00c0ffe",
+            "web-4242-rk00C0FFEE",
+            "web-x-rk00c0ffee",
+            "4242-rk00c0ffee",
+            "-4242-rk00c0ffee",
+            "rillkit:handed-back",
+        ] {
+            assert!(!is_consumer_name(other), "{other}");
+        }
     }
 }

@@ -47,6 +47,9 @@ pub enum ErrorKind {
     Config,
     /// A body that cannot be written as JSON, or a name or header that cannot be used.
     Input,
+    /// A message with more bytes than [`Broker::largest_message`](crate::Broker::largest_message)
+    /// allows. Nothing was sent.
+    TooLarge,
     /// The command was surely not carried out: nothing was published, moved or acked.
     NotSent,
     /// The connection failed after the command had left: it may or may not have been carried out.

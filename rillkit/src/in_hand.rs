@@ -54,6 +54,7 @@ struct Held {
     deliveries: u64,
     /// The last moment at which its idle time was surely zero.
     touched: Instant,
+    arrived: Instant,
     stage: Stage,
     /// The renewal found it with another consumer.
     lost: bool,
@@ -97,6 +98,16 @@ pub(crate) enum Arrival {
     Known,
 }
 
+/// What there is, at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) count: usize,
+    /// How long the oldest that does not wait for a retry has been in hand.
+    pub(crate) oldest: Option<Duration>,
+    /// The worker polls a handler in place at this moment.
+    pub(crate) polls_in_place: bool,
+}
+
 /// What the keeper has to do for a consumer.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
@@ -115,6 +126,18 @@ impl InHand {
         self.lock().len()
     }
 
+    pub(crate) fn census(&self) -> Census {
+        let held = self.lock();
+        let at_work = held
+            .values()
+            .filter(|held| !matches!(held.stage, Stage::Waiting { .. }));
+        Census {
+            count: held.len(),
+            oldest: at_work.map(|held| held.arrived.elapsed()).max(),
+            polls_in_place: self.inline() != EntryId::MIN,
+        }
+    }
+
     pub(crate) fn contains(&self, id: EntryId) -> bool {
         self.lock().contains_key(&id)
     }
@@ -129,6 +152,7 @@ impl InHand {
         let fresh = |deliveries| Held {
             deliveries,
             touched,
+            arrived: touched,
             stage: Stage::Ready,
             lost: false,
         };
@@ -333,6 +357,23 @@ mod tests {
             [Arrival::Known, Arrival::Afresh]
         );
         assert_eq!(hand.token(token(1, 0).id), Some(token(1, 1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_retry_does_not_count_as_old() {
+        let (hand, now) = (InHand::default(), Instant::now());
+        hand.arrive([token(1, 1)], now);
+        tokio::time::sleep(LEASE).await;
+        hand.arrive([token(2, 1)], Instant::now());
+        assert_eq!(hand.census().oldest, Some(LEASE));
+        hand.set_stage(token(1, 1).id, Stage::Waiting { hold_until: None });
+        hand.set_inline(token(2, 1).id);
+        let census = Census {
+            count: 2,
+            oldest: Some(Duration::ZERO),
+            polls_in_place: true,
+        };
+        assert_eq!(hand.census(), census);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::lane::Lane;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
+use crate::pulse::{BEAT, Part};
 use crate::store::{
     Charge, Entry, Fault, FaultClass, Fenced, Group, Reader, Start, Take, Taken, Token,
 };
@@ -124,9 +125,11 @@ impl Intake {
         let reader = self.post.store.reader(&self.post.consumer).await?;
         if !first {
             self.recover_own().await?;
+            self.post.pulse.reconnected();
         }
         while !self.demand.is_stopped() {
             let mut reads = Reads::default();
+            self.post.set_reading_since(None);
             let Err(fault) = self.read_on(&reader, &mut reads).await else {
                 return Ok(());
             };
@@ -160,9 +163,10 @@ impl Intake {
     async fn read_on(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
         // Without a backlog one read waits at the server; with one, several are sent ahead.
         let mut backlog = false;
-        let mut tick = interval(self.post.policy().lease() / 6);
+        let mut tick = interval((self.post.policy().lease() / 6).min(BEAT));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            self.post.pulse.beat(Part::Reading);
             while !self.demand.is_stopped() && !reads.blocked && reads.waiting.len() < DEPTH {
                 if !backlog && !reads.waiting.is_empty() {
                     break;
@@ -172,13 +176,20 @@ impl Intake {
                     break;
                 }
                 let block = (!backlog).then(|| self.post.policy().block());
+                if reads.waiting.is_empty() {
+                    self.post.set_reading_since(Some(Instant::now()));
+                }
                 reads.send(reader, count, block).await;
             }
+            self.post.pulse.reads(!reads.waiting.is_empty());
             if reads.waiting.is_empty() {
                 if self.demand.is_stopped() {
                     return Ok(());
                 }
-                self.demand.changed().await;
+                tokio::select! {
+                    () = self.demand.changed() => {}
+                    _ = tick.tick() => {}
+                }
                 continue;
             }
             tokio::select! {
@@ -186,10 +197,12 @@ impl Intake {
                 answer = reads.next() => {
                     let Some(answer) = answer else { continue };
                     let entries = answer?;
+                    self.post.pulse.read();
                     self.trouble.over(&self.post);
                     self.cautious = self.cautious.saturating_sub(1);
                     backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
                     self.take_in(entries, reads.last_sent).await;
+                    self.post.set_reading_since(reads.oldest());
                     // The worker starts what came while the next read is on its way.
                 }
                 () = self.demand.changed() => {
@@ -224,6 +237,7 @@ impl Intake {
                 if let Ok(entries) = answer {
                     self.take_in(entries, reads.last_sent).await;
                 }
+                self.post.set_reading_since(reads.oldest());
                 return Ok(());
             }
         }
@@ -235,16 +249,12 @@ impl Intake {
     }
 
     /// Hands what a read brought to the worker; it was sent at `sent`.
-    async fn take_in(&mut self, entries: Vec<Entry>, sent: Option<Instant>) {
+    async fn take_in(&mut self, mut entries: Vec<Entry>, sent: Option<Instant>) {
         if entries.is_empty() {
             return;
         }
         let count = entries.len();
         self.arrived += count as u64;
-        let mut entries: Vec<_> = entries
-            .into_iter()
-            .map(|Entry { id, fields }| (Token { id, deliveries: 1 }, fields))
-            .collect();
         // Handed out after the read was sent, and after the tick before the last: at the last one
         // an answer may have been there, unseen by a runtime whose thread was blocked until then.
         let since = sent.max(Some(self.ticks[0]));
@@ -252,7 +262,7 @@ impl Intake {
         if since.is_some_and(|since| since.elapsed() >= lease / 2) {
             self.keep_ours(&mut entries).await;
         }
-        let messages = self.admit(entries);
+        let messages = self.admit(entries, 1);
         self.send(Event::Arrived {
             count: count as u64,
             messages,
@@ -261,35 +271,37 @@ impl Intake {
 
     /// Keeps what nobody has taken over since it was handed out: nothing renewed its lease. What is
     /// left out and ours all the same is found in the pending list.
-    async fn keep_ours(&self, entries: &mut Vec<(Token, Fields)>) {
-        let tokens: Vec<_> = entries.iter().map(|(token, _)| *token).collect();
+    async fn keep_ours(&self, entries: &mut Vec<Entry>) {
+        let token = |entry: &Entry| Token {
+            id: entry.id,
+            deliveries: 1,
+        };
+        let tokens: Vec<_> = entries.iter().map(token).collect();
         let answers = self.post.store.touch(&self.post.consumer, &tokens).await;
         let mut answers = answers.unwrap_or_default().into_iter();
         entries.retain(|_| answers.next() == Some(Fenced::Done));
     }
 
     /// Takes entries in hand, and makes messages of those that were not.
-    fn admit(&self, entries: Vec<(Token, Fields)>) -> Vec<Message> {
-        let tokens = entries.iter().map(|(token, _)| *token);
+    fn admit(&self, entries: Vec<Entry>, deliveries: u64) -> Vec<Message> {
+        let tokens = entries.iter().map(|entry| Token {
+            id: entry.id,
+            deliveries,
+        });
         let arrivals = self.post.hand.arrive(tokens, Instant::now());
         let (mut messages, mut unseen) = (Vec::with_capacity(entries.len()), Vec::new());
-        for ((token, fields), arrival) in entries.into_iter().zip(arrivals) {
+        for (Entry { id, fields }, arrival) in entries.into_iter().zip(arrivals) {
             if arrival == Arrival::Known {
                 continue;
             }
             if arrival == Arrival::Afresh {
-                self.send(Event::Afresh(token.id));
+                self.send(Event::Afresh(id));
             }
             if self.is_for_another_group(&fields) {
-                unseen.push(token.id);
+                unseen.push(id);
                 continue;
             }
-            messages.push(Message::new(
-                token.id,
-                token.deliveries,
-                fields,
-                Arc::clone(&self.lane),
-            ));
+            messages.push(Message::new(id, deliveries, fields, Arc::clone(&self.lane)));
         }
         if !unseen.is_empty() {
             self.send(Event::Unseen(unseen));
@@ -347,7 +359,11 @@ impl Intake {
                 };
                 match self.post.store.take(&consumer, &[take]).await?.pop() {
                     Some(Taken::Entry(fields)) => {
-                        let messages = self.admit(vec![(token, fields)]);
+                        let entry = Entry {
+                            id: token.id,
+                            fields,
+                        };
+                        let messages = self.admit(vec![entry], token.deliveries);
                         self.send(Event::Arrived { count: 0, messages });
                     }
                     Some(Taken::Lost) => log::lost(&consumer, token.id),
@@ -372,7 +388,11 @@ impl Intake {
     /// Creates the group again, behind what everybody had finished when it was last looked at.
     async fn recreate_group(&mut self) -> Result<(), Fault> {
         let consumer = &self.post.consumer;
-        let last = self.post.store.last_id(consumer.stream).await?;
+        let last = match self.post.store.last_id(consumer.stream).await {
+            // Not for us to know: all of it counts as unread.
+            Err(fault) if fault.class == FaultClass::Config => None,
+            last => last?,
+        };
         let after = match (last, self.post.floor()) {
             (Some(last), Some(floor)) if last >= floor => floor,
             // A stream that is new, or older than what was seen: all of it is unread.
@@ -391,6 +411,8 @@ impl Intake {
     }
 
     async fn wait_out(&mut self, fault: &Fault) {
+        self.post.pulse.beat(Part::Reading);
+        self.post.pulse.cannot_read(fault);
         let wait = self.trouble.note(&self.post, fault);
         let deadline = Instant::now() + wait;
         while !self.demand.is_stopped() {
@@ -413,13 +435,14 @@ impl Intake {
 impl Reads {
     /// Sends a read: it is polled once here, and its place in the queue at the server is fixed.
     async fn send(&mut self, reader: &Reader, count: usize, block: Option<Duration>) {
+        let now = Instant::now();
         let mut read: Read = Box::pin(reader.read(count, block));
         let sent = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
         let read = match sent {
             Poll::Pending => read,
             Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
         };
-        self.waiting.push_back((read, count, Instant::now()));
+        self.waiting.push_back((read, count, now));
         self.asked += count;
         self.blocked = block.is_some();
     }
@@ -436,6 +459,11 @@ impl Reads {
         self.last_sent = Some(sent);
         self.blocked = false;
         Some(answer)
+    }
+
+    /// When the oldest that is under way was sent.
+    fn oldest(&self) -> Option<Instant> {
+        self.waiting.front().map(|(_, _, sent)| *sent)
     }
 
     fn last_was_full(&self, entries: usize) -> bool {
@@ -476,6 +504,7 @@ impl Trouble {
     fn over(&mut self, post: &Post) {
         if let Some(since) = self.since.take() {
             log::recovered(&post.consumer, since.elapsed());
+            post.pulse.can_read();
             self.text.clear();
             self.log_next = Duration::ZERO;
             self.backoff = Backoff::short();

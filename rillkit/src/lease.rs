@@ -15,6 +15,7 @@ use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::post::Post;
+use crate::pulse::Part;
 use crate::store::{Fenced, Store};
 
 /// The keeper of one broker's leases; it ends with the last of its posts.
@@ -98,6 +99,7 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
             () = sleep(lease / 6) => {}
             _ = &mut end => return,
         }
+        post.pulse.beat(Part::Leases);
         let now = Instant::now();
         let rounds = post
             .hand
@@ -119,7 +121,7 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
                 Fenced::Gone => {}
                 Fenced::Other => {
                     if post.hand.lose(token) {
-                        log::lease_lost(&post.consumer, token.id);
+                        post.lease_lost(token.id);
                     }
                 }
             }

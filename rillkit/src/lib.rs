@@ -34,7 +34,9 @@
 //! | bind a stream's name to the type of its bodies | [`Stream`] |
 //! | run all handlers of the program until it is told to stop | [`run`] |
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
+//! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
@@ -82,12 +84,14 @@
 //!
 //! # Features
 //!
-//! `tls`: `rediss://` URLs, through rustls.
+//! `tls`: `rediss://` and `rediss+sentinel://` URLs, through rustls. It brings a crypto provider (ring),
+//! which is installed when the first connection is made, unless the process has one by then.
 
 mod attempt;
 mod backoff;
 mod body;
 mod broker;
+mod credentials;
 mod decide;
 mod demand;
 mod dlq;
@@ -97,8 +101,12 @@ mod error;
 mod error_text;
 mod extract;
 mod fields;
+mod health;
 mod in_hand;
 mod intake;
+#[cfg(feature = "internal-benches")]
+#[doc(hidden)]
+pub mod internals;
 mod lane;
 mod lease;
 mod log;
@@ -108,8 +116,10 @@ mod pace;
 mod policy;
 mod post;
 mod publish;
+mod pulse;
 mod retries;
 mod running;
+mod server;
 mod settle;
 mod signal;
 mod store;
@@ -127,15 +137,18 @@ pub use rillkit_macros::subscribe;
 
 pub use crate::body::Body;
 pub use crate::broker::Broker;
+pub use crate::credentials::Credentials;
 pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
 pub use crate::fields::Fields;
+pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};
 pub use crate::running::Running;
+pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
 

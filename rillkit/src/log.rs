@@ -1,12 +1,13 @@
 //! The log lines, one function for each fact. Their text and level are those of Python RillKit, so
 //! that alerts carry over; the same facts are there as fields. Bodies are never logged.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use crate::decide::{Reason, Verdict};
 use crate::entry_id::EntryId;
 use crate::policy::Policy;
+use crate::store::redis::ServerFacts;
 use crate::store::{Consumer, Fault};
 
 /// A text on one line: control characters are escaped.
@@ -174,6 +175,52 @@ pub(crate) fn waiting_for_server(fault: &Fault) {
 pub(crate) fn server_found(after: Duration) {
     let seconds = after.as_secs_f64();
     tracing::info!(target: "rillkit", "the server is there after {seconds:.1} s");
+}
+
+/// Consumers of workers that died, with nothing pending.
+pub(crate) fn consumers_removed(consumer: &Consumer, removed: usize) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::info!(target: "rillkit", stream, group, removed, "removed {removed} consumers that workers left behind in group {group} of {stream}");
+}
+
+/// What stands behind everything that follows, once for each start.
+pub(crate) fn server(server: &impl Display, facts: Option<&ServerFacts>, handlers: usize) {
+    let Some(facts) = facts else {
+        tracing::info!(target: "rillkit", handlers, "server: {server}, nothing outlives the process | handlers: {handlers}");
+        return;
+    };
+    let known = |fact: &Option<String>| one_line(fact.as_deref().unwrap_or("unknown"));
+    let (name, version) = (known(&facts.name), known(&facts.version));
+    let (eviction, persistence) = (known(&facts.eviction), known(&facts.persistence));
+    let mode = known(&facts.mode);
+    // A reader for each handler, one for everything else, one that keeps leases.
+    let connections = handlers + 2;
+    tracing::info!(
+        target: "rillkit",
+        version,
+        eviction,
+        persistence,
+        mode,
+        handlers,
+        connections,
+        "server: {name} {version} at {server} | eviction: {eviction} | persistence: {persistence} | mode: {mode} | \
+         handlers: {handlers} | connections: {connections}"
+    );
+    match facts.eviction.as_deref() {
+        None | Some("noeviction") => {}
+        Some(volatile) if volatile.starts_with("volatile-") => tracing::warn!(
+            target: "rillkit",
+            eviction,
+            "the server's eviction policy is {eviction}: when its memory is full it drops keys that have an expiry; \
+             streams have none unless somebody gives them one. Set `maxmemory-policy noeviction` to be sure"
+        ),
+        Some(_) => tracing::warn!(
+            target: "rillkit",
+            eviction,
+            "the server's eviction policy is {eviction}: when its memory is full it drops streams, with all their \
+             messages, groups and dead letters. Set `maxmemory-policy noeviction`"
+        ),
+    }
 }
 
 #[cfg(test)]

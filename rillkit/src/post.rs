@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use crate::entry_id::EntryId;
 use crate::in_hand::InHand;
+use crate::log;
 use crate::policy::Policy;
+use crate::pulse::Pulse;
 use crate::store::{Consumer, Store};
 use crate::subscription::Subscription;
 
@@ -26,9 +28,12 @@ pub(crate) struct Post {
     pub(crate) consumer: Consumer,
     pub(crate) store: Store,
     pub(crate) hand: InHand,
+    pub(crate) pulse: Pulse,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
+    /// When the oldest read under way was sent.
+    reading_since: Mutex<Option<Instant>>,
     complained: Mutex<Option<Instant>>,
     given_up: watch::Sender<bool>,
     /// Runs that have a task of their own. One that has acked is no longer pending or in hand.
@@ -47,7 +52,9 @@ impl Post {
             consumer,
             store,
             hand: InHand::default(),
+            pulse: Pulse::new(),
             floor: Mutex::default(),
+            reading_since: Mutex::default(),
             complained: Mutex::default(),
             given_up: watch::Sender::new(false),
             runs: AtomicUsize::new(0),
@@ -83,6 +90,28 @@ impl Post {
 
     pub(crate) fn set_floor(&self, floor: Option<EntryId>) {
         *self.floor.lock().unwrap_or_else(PoisonError::into_inner) = floor;
+    }
+
+    /// Notes when the oldest read under way was sent.
+    pub(crate) fn set_reading_since(&self, since: Option<Instant>) {
+        *self
+            .reading_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Whether a read under way may bring what was handed out to us `idle` ago.
+    pub(crate) fn may_be_arriving(&self, idle: Duration) -> bool {
+        self.reading_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some_and(|since| idle <= since.elapsed())
+    }
+
+    /// Notes that a message in hand is another consumer's now.
+    pub(crate) fn lease_lost(&self, id: EntryId) {
+        self.pulse.lost_lease();
+        log::lease_lost(&self.consumer, id);
     }
 
     /// Whether it is time to complain again.

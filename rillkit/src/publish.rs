@@ -24,6 +24,7 @@ const ROUND_TRIP: usize = 10_000;
 #[must_use = "nothing is published until this is awaited"]
 pub struct Publish<'a> {
     store: Store,
+    largest: usize,
     entry: Result<(String, Fields), Error>,
     borrowed: PhantomData<&'a ()>,
 }
@@ -31,14 +32,15 @@ pub struct Publish<'a> {
 impl Publish<'_> {
     pub(crate) fn new<T: Serialize + ?Sized>(
         store: &Store,
+        largest: usize,
         stream: &impl Target<T>,
         body: &T,
     ) -> Self {
-        Self::of(store, stream.stream_name(), fields(body))
+        Self::of(store, largest, stream.stream_name(), fields(body))
     }
 
     /// An entry whose fields are given, one at least: Redis refuses an entry without any.
-    pub(crate) fn with_fields(store: &Store, stream: &str, fields: Fields) -> Self {
+    pub(crate) fn with_fields(store: &Store, largest: usize, stream: &str, fields: Fields) -> Self {
         let none = || {
             Error::new(
                 ErrorKind::Input,
@@ -46,13 +48,14 @@ impl Publish<'_> {
             )
         };
         let fields = (!fields.is_empty()).then_some(fields).ok_or_else(none);
-        Self::of(store, stream, fields)
+        Self::of(store, largest, stream, fields)
     }
 
-    fn of(store: &Store, stream: &str, fields: Result<Fields, Error>) -> Self {
+    fn of(store: &Store, largest: usize, stream: &str, fields: Result<Fields, Error>) -> Self {
         let entry = named(stream).and_then(|()| Ok((stream.to_owned(), fields?)));
         Self {
             store: store.clone(),
+            largest,
             entry,
             borrowed: PhantomData,
         }
@@ -83,6 +86,7 @@ impl<'a> IntoFuture for Publish<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (stream, fields) = self.entry?;
+            fits(&stream, &fields, self.largest)?;
             let answers = self.store.publish(&stream, &[fields]).await;
             let answer =
                 answers.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(no_answer())));
@@ -103,6 +107,7 @@ impl fmt::Debug for Publish<'_> {
 /// Sends all in order, up to [`ROUND_TRIP`] in one round trip.
 pub(crate) async fn all(
     store: &Store,
+    largest: usize,
     stream: &str,
     bodies: Result<Vec<Fields>, Error>,
 ) -> Result<Vec<EntryId>, PublishAllError> {
@@ -112,6 +117,9 @@ pub(crate) async fn all(
     };
     named(stream).map_err(nothing)?;
     let bodies = bodies.map_err(nothing)?;
+    for body in &bodies {
+        fits(stream, body, largest).map_err(nothing)?;
+    }
     let mut published = Vec::with_capacity(bodies.len());
     for round in bodies.chunks(ROUND_TRIP) {
         let answers = match store.publish(stream, round).await {
@@ -200,6 +208,21 @@ pub(crate) fn fields<T: Serialize + ?Sized>(body: &T) -> Result<Fields, Error> {
 fn named(stream: &str) -> Result<(), Error> {
     check_name(stream)
         .map_err(|why| Error::new(ErrorKind::Input, format!("the name of the stream {why}")))
+}
+
+/// Whether a message is small enough: found out before anything of it is sent.
+fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
+    let bytes = fields.bytes();
+    if bytes <= largest {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "a message for `{stream}` has {bytes} bytes, and {largest} are allowed: put large data elsewhere and \
+             publish where it is, or raise `Broker::largest_message`"
+        ),
+    ))
 }
 
 fn refused(stream: &str, fault: &Fault) -> Error {

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::entry_id::EntryId;
 use crate::error::Error;
+use crate::health::Health;
 use crate::post::Post;
 use crate::store::{Consumer, Fault};
 
@@ -31,6 +32,13 @@ impl Running {
             stop,
             workers,
         }
+    }
+
+    /// How these handlers are. Cheap, and nothing is sent: see [`Health`] for an endpoint made of
+    /// it.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        Health::of(self.posts.iter().map(|post| &**post))
     }
 
     /// Stops gracefully: no new messages, running handlers may end within the grace period, and

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backoff::Backoff;
 use crate::decide::Reason;
@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::message::Message;
 use crate::post::{HANDED_BACK, Post};
+use crate::pulse::{BEAT, Part};
 use crate::store::{Fault, FaultClass, Fenced, Return, Token};
 
 /// Ids in one ack.
@@ -73,7 +74,21 @@ impl Settler {
 async fn settle(post: Arc<Post>, mut waiting: mpsc::UnboundedReceiver<Order>) {
     let mut orders = Vec::new();
     let mut open = true;
-    while open && waiting.recv_many(&mut orders, 256).await > 0 {
+    let mut beat = interval(BEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while open {
+        tokio::select! {
+            biased;
+            received = waiting.recv_many(&mut orders, 256) => {
+                if received == 0 {
+                    break;
+                }
+            }
+            _ = beat.tick() => {
+                post.pulse.beat(Part::Settling);
+                continue;
+            }
+        }
         let (mut ids, mut now) = (Vec::new(), Vec::new());
         for order in orders.drain(..) {
             match order {
@@ -93,8 +108,9 @@ async fn settle(post: Arc<Post>, mut waiting: mpsc::UnboundedReceiver<Order>) {
 }
 
 async fn ack(post: &Post, ids: &[EntryId]) {
-    let mut backoff = Backoff::short();
+    let (mut backoff, mut failed) = (Backoff::short(), false);
     loop {
+        post.pulse.beat(Part::Settling);
         // Nobody else takes an entry that was touched within its lease; half of it is the margin
         // for the way to the server.
         let (plain, fenced) = post
@@ -104,6 +120,8 @@ async fn ack(post: &Post, ids: &[EntryId]) {
             Ok(()) => break,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
             Err(fault) => {
+                failed = true;
+                post.pulse.cannot_ack(&fault);
                 if post.may_complain() {
                     log::trouble(&post.consumer, &fault);
                 }
@@ -112,6 +130,9 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         if post.wait_or_give_up(backoff.wait()).await {
             break;
         }
+    }
+    if failed {
+        post.pulse.can_ack();
     }
     post.hand.release(ids.iter().copied());
 }
@@ -124,7 +145,7 @@ async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<()
         let answers = post.store.ack_fenced(&post.consumer, fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
-                log::lease_lost(&post.consumer, token.id);
+                post.lease_lost(token.id);
             }
         }
     }
@@ -175,7 +196,7 @@ pub(crate) async fn ack_before_run(post: &Post, message: &Message) -> bool {
                 if ours {
                     message.set_settled();
                 } else {
-                    log::lease_lost(&post.consumer, message.id());
+                    post.lease_lost(message.id());
                 }
                 return ours;
             }
@@ -210,11 +231,12 @@ pub(crate) async fn dead_letter(post: Arc<Post>, message: Message, reason: Reaso
             // Gone: done before, and the answer was lost; or somebody acked it.
             Ok(Fenced::Done | Fenced::Gone) => break,
             Ok(Fenced::Other) => {
-                log::lease_lost(&post.consumer, id);
+                post.lease_lost(id);
                 break;
             }
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
             Err(fault) => {
+                post.pulse.error(&fault);
                 if post.may_complain() {
                     log::dead_letter_fault(&post.consumer, id, &post.dlq, &fault);
                 }
@@ -259,6 +281,7 @@ pub(crate) async fn hand_back(post: &Post, returns: &[Return]) {
                 Ok(_) => break,
                 Err(fault) if fault.class == FaultClass::EnsureGroup => break,
                 Err(fault) => {
+                    post.pulse.error(&fault);
                     if post.may_complain() {
                         log::trouble(&post.consumer, &fault);
                     }

@@ -342,7 +342,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("is empty: give it a name".to_owned());
     }
-    if name.chars().any(char::is_control) {
+    let plain = name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if !plain && name.chars().any(char::is_control) {
         return Err(format!(
             "holds a control character: `{}`",
             name.escape_debug()

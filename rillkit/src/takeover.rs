@@ -10,15 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::decide;
 use crate::entry_id::EntryId;
+use crate::environment;
 use crate::lane::Lane;
 use crate::log;
 use crate::message::Message;
 use crate::policy::Policy;
 use crate::post::{HANDED_BACK, Post};
-use crate::store::{Charge, Fault, FaultClass, Peer, Pending, Take, Taken};
+use crate::pulse::Part;
+use crate::store::{Charge, Consumer, Fault, FaultClass, Peer, Pending, Take, Taken};
 use crate::worker::Event;
 
 /// Entries that one look offers at most.
@@ -31,6 +34,12 @@ const EVERY: Duration = Duration::from_millis(1000);
 const LEAST: Duration = Duration::from_millis(50);
 /// The group's position is looked at each so many times; see [`Post::floor`].
 const FLOOR_EVERY: u32 = 4;
+/// How often consumers of workers that are gone are looked for.
+const TIDY_EVERY: Duration = Duration::from_secs(600);
+/// How long a consumer of ours must have been idle to count as gone. Older servers do not count an
+/// empty read as a sign of life, so that a quiet worker's may be removed: its next read makes it
+/// again.
+const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) struct Takeover {
     post: Arc<Post>,
@@ -40,6 +49,7 @@ pub(crate) struct Takeover {
     /// How far each consumer's list was read.
     cursors: HashMap<Arc<str>, EntryId>,
     looks: u32,
+    tidy_at: Instant,
 }
 
 /// Whether a consumer shows signs of life.
@@ -64,6 +74,7 @@ impl Takeover {
             again,
             cursors: HashMap::new(),
             looks: 0,
+            tidy_at: Instant::now(),
         }
     }
 
@@ -71,6 +82,7 @@ impl Takeover {
     pub(crate) async fn run(mut self) {
         let every = (self.post.policy().lease() / 2).clamp(LEAST, EVERY);
         loop {
+            self.post.pulse.beat(Part::TakingOver);
             // A server in trouble is the intake's to report.
             let _ = self.look().await;
             let wait = every.mul_f64(1.0 - fastrand::f64() / 4.0);
@@ -81,9 +93,13 @@ impl Takeover {
     async fn look(&mut self) -> Result<(), Fault> {
         let consumer = self.post.consumer.clone();
         if self.looks.is_multiple_of(FLOOR_EVERY) {
-            update_floor(&self.post).await?;
+            unless_forbidden(update_floor(&self.post).await)?;
         }
         self.looks = self.looks.wrapping_add(1);
+        if self.tidy_at <= Instant::now() {
+            self.tidy_at = Instant::now() + TIDY_EVERY.mul_f64(0.5 + fastrand::f64() / 2.0);
+            unless_forbidden(self.tidy().await)?;
+        }
         let summary = self
             .post
             .store
@@ -117,6 +133,36 @@ impl Takeover {
             let _ = self.events.send(Event::Overdue(offers));
         }
         self.bury(exhausted).await
+    }
+
+    /// Removes consumers that workers left behind which died: of ours, with nothing pending, and idle
+    /// for long. At a stop a worker removes its own.
+    async fn tidy(&self) -> Result<(), Fault> {
+        let Consumer {
+            stream,
+            group,
+            name,
+        } = &self.post.consumer;
+        let mut removed = 0;
+        for peer in self.post.store.peers(stream, group).await? {
+            let is_gone = peer.pending == 0
+                && peer.idle >= GONE_AFTER
+                && peer.name != *name
+                && environment::is_consumer_name(&peer.name);
+            if is_gone {
+                let gone = Consumer {
+                    name: peer.name,
+                    ..self.post.consumer.clone()
+                };
+                // It may have come back to life in between: the server looks again.
+                let done = self.post.store.remove_consumer(&gone, GONE_AFTER).await?;
+                removed += usize::from(done);
+            }
+        }
+        if removed > 0 {
+            log::consumers_removed(&self.post.consumer, removed);
+        }
+        Ok(())
     }
 
     /// Who has entries pending, and whether they live. Where the server does not say how long they
@@ -220,7 +266,7 @@ impl Takeover {
             return None;
         }
         let min_idle = policy.delay(row.token.deliveries);
-        if row.idle < min_idle {
+        if row.idle < min_idle || mine && self.post.may_be_arriving(row.idle) {
             return None;
         }
         // Its own name, and not in hand: it was handed out and never arrived.
@@ -253,9 +299,7 @@ impl Takeover {
         for (take, taken) in takes.into_iter().zip(taken) {
             match taken {
                 Taken::Entry(fields) => {
-                    self.post
-                        .hand
-                        .arrive([take.token], tokio::time::Instant::now());
+                    self.post.hand.arrive([take.token], Instant::now());
                     let message = Message::new(
                         take.token.id,
                         take.token.deliveries,
@@ -269,6 +313,14 @@ impl Takeover {
             }
         }
         Ok(())
+    }
+}
+
+/// What this login may not look at is done without.
+fn unless_forbidden(looked: Result<(), Fault>) -> Result<(), Fault> {
+    match looked {
+        Err(fault) if fault.class == FaultClass::Config => Ok(()),
+        looked => looked,
     }
 }
 
@@ -288,4 +340,77 @@ pub(crate) async fn update_floor(post: &Post) -> Result<(), Fault> {
             .map_or(delivered, |lowest| lowest.before().min(delivered)),
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Undecodable;
+    use crate::broker::Broker;
+    use crate::outcome::Outcome;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{Start, Store};
+    use crate::subscription::{HandlerFuture, Subscription};
+
+    fn at_once(_: &Message) -> Result<HandlerFuture, Undecodable> {
+        Ok(Box::pin(async { Outcome::Done }))
+    }
+
+    /// A lease of a day: what is pending stays where it is.
+    static HANDLER: Subscription =
+        Subscription::new("quick", "app", file!(), line!(), "s", "g", at_once)
+            .claim_idle_ms(24 * 60 * 60 * 1000)
+            .check();
+
+    /// A consumer of this name that was handed one entry, and acked it or not.
+    async fn leave_behind(store: &Store, name: &str, acked: bool) {
+        let consumer = Consumer {
+            stream: "s",
+            group: "g",
+            name: Arc::from(name),
+        };
+        let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
+        store.publish("s", &[body]).await.unwrap();
+        let reader = store.reader(&consumer).await.unwrap();
+        let id = reader.read(1, None).await.unwrap()[0].id;
+        if acked {
+            store.ack(&consumer, &[id]).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn empty_consumers_of_workers_that_died_are_removed_and_nobody_else() {
+        let store = Store::Memory(MemoryStore::new());
+        let (began, start) = (Instant::now(), Start::After(EntryId::MIN));
+        store.ensure_group("s", "g", start).await.unwrap();
+        leave_behind(&store, "a-1-rk00000001", true).await;
+        leave_behind(&store, "a-2-rk00000002", false).await;
+        leave_behind(&store, "somebody else", true).await;
+        leave_behind(&store, HANDED_BACK, true).await;
+        let broker = Broker::on(store.clone()).with_handlers([&HANDLER]);
+        let running = broker.start().await.unwrap();
+        let left = async || {
+            let peers = store.peers("s", "g").await.unwrap();
+            let names = peers.iter().map(|peer| peer.name.to_string());
+            let mut names: Vec<_> = names
+                .filter(|name| !name.contains("-rk") || name.starts_with("a-"))
+                .collect();
+            names.sort();
+            names
+        };
+        tokio::time::sleep(GONE_AFTER - Duration::from_secs(1)).await;
+        assert_eq!(left().await.len(), 4);
+        while left().await.len() > 3 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(began.elapsed() <= GONE_AFTER + TIDY_EVERY + EVERY);
+        let rest = ["a-2-rk00000002", HANDED_BACK, "somebody else"];
+        assert_eq!(left().await, rest);
+        tokio::time::sleep(GONE_AFTER).await;
+        assert_eq!(left().await, rest);
+        let me = store.peers("s", "g").await.unwrap();
+        assert_eq!(me.len(), 4, "its own is there: {me:?}");
+        running.stop().await;
+        assert_eq!(left().await, rest);
+    }
 }

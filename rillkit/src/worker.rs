@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::decide::{self, Reason, Verdict};
 use crate::demand::Demand;
@@ -28,6 +28,7 @@ use crate::log;
 use crate::message::Message;
 use crate::pace::Pace;
 use crate::post::Post;
+use crate::pulse::{BEAT, Part};
 use crate::retries::Retries;
 use crate::settle::{self, Settler};
 use crate::store::{Fault, Return, Take, Taken, Token};
@@ -107,6 +108,8 @@ pub(crate) struct Worker {
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
     letters: usize,
+    /// A run has ended in this turn of the loop.
+    some_ended: bool,
     stopping: bool,
 }
 
@@ -133,6 +136,7 @@ impl Worker {
         // worker died in its only run.
         let reads_ahead = policy.max_retries != Some(0);
         log::started(&post.consumer, policy, post.subscription.name());
+        post.pulse.begins();
         Self {
             pace: Pace::new(policy.concurrency as usize, reads_ahead),
             free: policy.concurrency as usize,
@@ -160,6 +164,7 @@ impl Worker {
             returns: Vec::new(),
             steps: 0,
             letters: 0,
+            some_ended: false,
             stopping: false,
         }
     }
@@ -168,8 +173,11 @@ impl Worker {
     /// rest.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>, grace: Duration) {
         let mut events = Vec::new();
+        let mut beat = interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.grant();
         while !*stop.borrow_and_update() {
+            self.post.pulse.beat(Part::Handling);
             let more = self.start_what_can();
             self.flush();
             self.grant();
@@ -195,6 +203,7 @@ impl Worker {
                     }
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+                _ = beat.tick() => {}
             }
         }
         self.wind_down(grace).await;
@@ -258,7 +267,7 @@ impl Worker {
                     if self.post.hand.contains(id) {
                         self.retries.remove(id);
                         self.post.hand.release([id]);
-                        log::lease_lost(&self.post.consumer, id);
+                        self.post.lease_lost(id);
                     }
                 }
             }
@@ -291,6 +300,9 @@ impl Worker {
     /// Sends off what this turn of the loop has gathered.
     fn flush(&mut self) {
         self.post.hand.clear_inline();
+        if std::mem::take(&mut self.some_ended) {
+            self.post.pulse.handled();
+        }
         if !self.acked.is_empty() {
             self.settler.ack(std::mem::take(&mut self.acked));
         }
@@ -329,7 +341,9 @@ impl Worker {
             .checked_div(self.usual_bytes)
             .unwrap_or(usize::MAX);
         let window = self.free + self.pace.ahead().min(bytes);
-        let room = if self.letters > STUCK_LETTERS {
+        let stuck = self.letters > STUCK_LETTERS;
+        self.post.pulse.stuck(stuck);
+        let room = if stuck {
             0
         } else {
             window.saturating_sub(self.ready.len())

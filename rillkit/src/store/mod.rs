@@ -192,6 +192,11 @@ impl Fault {
             text: text.into(),
         }
     }
+
+    /// Whether the login may not do what was asked.
+    pub(crate) fn is_permission(&self) -> bool {
+        self.text.starts_with("NOPERM")
+    }
 }
 
 impl fmt::Display for Fault {
@@ -256,6 +261,28 @@ impl Store {
     pub(crate) fn together(&self, stream: &str, dlq: &str) -> Result<(), Fault> {
         match self {
             Self::Redis(it) => it.together(stream, dlq),
+            Self::Memory(_) => Ok(()),
+        }
+    }
+
+    /// What the server says about itself. It never fails: what it does not say is not known.
+    /// `None` in process.
+    pub(crate) async fn facts(&self) -> Option<redis::ServerFacts> {
+        match self {
+            Self::Redis(it) => Some(it.facts().await),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Whether this login may do all that the consumer needs, so that what it lacks is found now and
+    /// not in the middle of the work. Changes nothing. The group must exist.
+    ///
+    /// # Errors
+    ///
+    /// With [`FaultClass::Config`], naming each command that is missing.
+    pub(crate) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+        match self {
+            Self::Redis(it) => it.permits(consumer, dlq).await,
             Self::Memory(_) => Ok(()),
         }
     }
@@ -369,9 +396,14 @@ impl Store {
         ask!(self, it => it.pending(stream, group, consumer, from, count))
     }
 
-    /// Removes the consumer from its group if it has nothing pending; whether it did.
-    pub(crate) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
-        ask!(self, it => it.remove_consumer(consumer))
+    /// Removes the consumer from its group if it has nothing pending and has been idle for that
+    /// long; whether it did.
+    pub(crate) async fn remove_consumer(
+        &self,
+        consumer: &Consumer,
+        min_idle: Duration,
+    ) -> Result<bool, Fault> {
+        ask!(self, it => it.remove_consumer(consumer, min_idle))
     }
 
     /// The names of the stream's groups and the last id each was handed; nothing where the stream

@@ -104,6 +104,7 @@ impl Worker {
     /// The server did not answer a claim: what waits here goes on waiting, what is another's is
     /// found again by the next look.
     fn claim_failed(&mut self, takes: Vec<Take>, fault: &Fault) {
+        self.post.pulse.error(fault);
         if fault.class == FaultClass::Config && self.post.may_complain() {
             log::trouble(&self.post.consumer, fault);
         }

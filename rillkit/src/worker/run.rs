@@ -79,6 +79,7 @@ impl Worker {
 
     /// A delivery has ended: logs it, decides, and sets going what follows.
     pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
+        self.some_ended = true;
         let (id, delivery) = (message.id(), message.deliveries());
         let mark = message.mark();
         let settled = message.is_settled();

@@ -52,6 +52,7 @@ impl Worker {
     pub(super) async fn wind_down(mut self, grace: Duration) {
         let end = Instant::now() + grace;
         self.stopping = true;
+        self.post.pulse.stops();
         self.demand.stop();
         self.takeover.abort();
         self.overdue.clear();
@@ -82,7 +83,10 @@ impl Worker {
         }
         drop(self.lease);
         if !self.post.has_given_name() {
-            let removed = self.post.store.remove_consumer(&self.post.consumer);
+            let removed = self
+                .post
+                .store
+                .remove_consumer(&self.post.consumer, Duration::ZERO);
             let _ = timeout_at(last, removed).await;
         }
         self.intake.abort();

@@ -60,6 +60,23 @@ impl Server {
         panic!("lost 100 races for a free port")
     }
 
+    /// Starts a replica of `master`, which has no password, and returns once it is in step.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn replica_of(master: &Self) -> Self {
+        master.command(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+        let port = master.port.to_string();
+        let replica = Self::with(&["--replicaof", "127.0.0.1", &port]);
+        let online = format!("port={},state=online", replica.port);
+        wait_until("the replica is in step", || {
+            let info = master.command(&["INFO", "replication"]).text();
+            info.contains(&online)
+        });
+        replica
+    }
+
     /// The flavour that servers are started of.
     #[must_use]
     pub fn flavour() -> Flavour {
@@ -181,10 +198,10 @@ impl Drop for Server {
 
 /// A directory that goes when this value goes.
 #[derive(Debug)]
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "rillkit-server-{}-{}",
@@ -213,9 +230,16 @@ fn launch(port: u16, directory: &Path, arguments: &[String]) -> Start {
     let output = File::create(&log).expect("the server's directory can be written");
     let errors = output.try_clone().expect("a file can be opened twice");
     let mut command = orphan::command(&Flavour::program().path);
+    if arguments.iter().any(|argument| argument == "--sentinel") {
+        // A sentinel writes what it knows into its configuration, and takes no settings of data.
+        let configuration = directory.join("sentinel.conf");
+        File::create(&configuration).expect("the server's directory can be written");
+        command.arg(configuration);
+    } else {
+        command.args(["--save", "", "--appendonly", "no"]);
+    }
     command
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no", "--dir"])
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"])
         .arg(directory)
         .args(arguments)
         .stdin(Stdio::null())

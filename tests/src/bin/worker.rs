@@ -1,8 +1,8 @@
 //! A worker process to be killed, frozen and stopped by tests. It says on its standard output what runs:
 //! `start NAME DELIVERY` and `end NAME DELIVERY`.
 //!
-//! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), and whether all
-//! of it runs on one thread (`ONE_THREAD`).
+//! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
+//! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`).
 
 use std::env;
 use std::io::{self, Read};
@@ -73,6 +73,12 @@ async fn run(job: Job, msg: Message) -> Result<(), HandlerError> {
 }
 
 fn main() -> ExitCode {
+    if env::var_os("LOG").is_some() {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            .with_ansi(false)
+            .init();
+    }
     // Whoever started it is gone when this ends.
     thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());

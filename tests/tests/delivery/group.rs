@@ -118,6 +118,51 @@ async fn a_key_that_was_overwritten_for_a_while_is_waited_for() {
     all_five_after(&Server::start(), overwrite).await;
 }
 
+/// In one step with five messages, so that no worker can be in time.
+async fn all_five_in_one_step_with(destroy: &[&str], id: impl Fn(usize) -> String) {
+    let place = Place::redis();
+    let running = place
+        .worker(handlers![handle])
+        .start()
+        .await
+        .expect("started");
+    place.publish_many("jobs", "before", 3, "ok").await;
+    running.drained().await.expect("drained");
+    // The worker looks at the group's state now and then, several times in this time.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    place.ask(&["MULTI"]);
+    place.ask(destroy);
+    for number in 0..5 {
+        let body = Job::new(format!("after{number}"), "ok");
+        let body = serde_json::to_string(&body).expect("JSON");
+        place.ask(&["XADD", "jobs", &id(number), "data", &body]);
+    }
+    assert_eq!(place.ask(&["EXEC"]).list().len(), 6);
+    until("all five have run", || {
+        (0..5).all(|number| !place.journal.runs(&format!("after{number}")).is_empty())
+    })
+    .await;
+    running.drained().await.expect("drained");
+    place.journal.assert_once_each("after", 5);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_replaces_a_stream_is_handled() {
+    all_five_in_one_step_with(&["DEL", "jobs"], |_| "*".into()).await;
+}
+
+/// As from a clock that is behind, or a copy of older data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_replaces_a_stream_with_older_ids_is_handled() {
+    all_five_in_one_step_with(&["FLUSHDB"], |number| format!("5-{number}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_comes_with_the_end_of_a_group_is_handled() {
+    all_five_in_one_step_with(&["XGROUP", "DESTROY", "jobs", "workers"], |_| "*".into()).await;
+}
+
 /// Twenty are acked and three in hand: only those three may run again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_destroyed_in_the_middle_of_runs_loses_and_repeats_nothing() {

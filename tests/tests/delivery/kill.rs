@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rillkit_servers::wait_until;
+use rillkit_servers::{Server, wait_until};
 
 use crate::place::Place;
 use crate::process::Process;
@@ -52,8 +52,9 @@ async fn what_a_killed_worker_had_in_hand_is_taken_over_and_nothing_is_lost() {
     wait_until("300 have run", || one.ended().len() >= 300);
     one.kill();
     let in_hand = names_of_pending(&place, "jobs");
-    let other = Process::start(&place, "jobs");
+    let mut other = Process::start(&place, "jobs");
     wait_until("everything is handled", || is_drained(&place, "jobs"));
+    other.kill();
 
     let mut ended = names(&one.ended());
     ended.extend(names(&other.ended()));
@@ -80,8 +81,9 @@ async fn without_retries_only_what_was_in_a_run_at_the_kill_is_dead() {
     wait_until("200 have run", || one.ended().len() >= 200);
     one.kill();
     let in_hand = names_of_pending(&place, "once");
-    let other = Process::start(&place, "once");
+    let mut other = Process::start(&place, "once");
     wait_until("everything is handled", || is_drained(&place, "once"));
+    other.kill();
 
     let letters = place.letters("once-dlq").await;
     let dead: BTreeSet<_> = letters.iter().map(|letter| letter.job()).collect();
@@ -106,16 +108,18 @@ async fn without_retries_only_what_was_in_a_run_at_the_kill_is_dead() {
 /// All slots are taken by what another handed back, while a read for them is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_retries_nothing_is_dead_that_was_read_and_not_started() {
-    let place = Place::redis();
+    let server = Server::start();
+    let place = Place::on(&server);
     place.publish_many("once", "long", 4, "sleep:60000").await;
     let mut first = Process::with(&place, "once", &[("GRACE_MS", "1")]);
     wait_until("all four run", || first.started().len() == 4);
     let mut second = Process::start(&place, "once");
-    place.publish("once", "warm", "ok").await;
-    second.wait_for("end warm 1");
+    wait_until("the second waits for messages", || {
+        place.blocked_reads() == 1
+    });
     first.signal("TERM");
     assert!(first.wait().success());
-    wait_until("all four run again", || second.started().len() == 5);
+    wait_until("all four run again", || second.started().len() == 4);
     place.publish("once", "new", "ok").await;
     wait_until("it is read", || place.pending("once", "workers").len() == 5);
     let handed_back = || {
@@ -150,11 +154,12 @@ async fn acked_first_loses_the_one_in_hand_at_most() {
     let mut one = Process::start(&place, "first");
     one.wait_for("start job1 1");
     one.kill();
-    let other = Process::start(&place, "first");
+    let mut other = Process::start(&place, "first");
     wait_until("the last has run", || {
         is_drained(&place, "first") && other.has_said("end job9 1") || other.has_said("end job9 2")
     });
     wait_until("everything is acked", || is_drained(&place, "first"));
+    other.kill();
     let mut started = names(&one.started());
     let ended = names(&other.ended());
     assert!(started.is_disjoint(&ended), "{started:?} {ended:?}");
@@ -180,6 +185,7 @@ async fn a_message_that_ends_the_process_dies_and_the_others_live() {
             && !place.ask(&["XINFO", "GROUPS", "single"]).list().is_empty()
             && is_drained(&place, "single")
     });
+    workers.last_mut().expect("a worker").kill();
     let started: Vec<_> = workers.iter().flat_map(Process::started).collect();
     let poison: Vec<_> = started
         .iter()
@@ -204,7 +210,7 @@ async fn a_late_owner(late_end: &str) {
     let does = format!("sleep:300+{late_end},sleep:2000");
     let id = place.publish("single", "job", &does).await;
     late.wait_for("start job 1");
-    late.signal("STOP");
+    late.freeze();
     let other = Process::start(&place, "single");
     other.wait_for("start job 2");
     late.signal("CONT");

@@ -1,22 +1,31 @@
 //! How messages are delivered, retried, dead-lettered and handed on, on a real server and in process.
 
 mod connections;
+mod consumers;
 mod decode;
 mod dlq;
 mod faults;
 mod group;
+mod health;
 mod kill;
 mod latency;
 mod lease;
 mod limits;
+mod lines;
+mod logs;
 mod outage;
 mod peer;
+mod permissions;
 mod place;
 mod policies;
 mod process;
+mod publishing;
 mod reference;
+mod refusals;
 mod replay;
+mod secrets;
 mod shutdown;
 mod slots;
 mod startup;
+mod takeover;
 mod trimmed;

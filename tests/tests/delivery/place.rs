@@ -152,6 +152,17 @@ impl Place {
         rows.list().iter().map(row).collect()
     }
 
+    /// How many clients of the whole server wait in a blocking read.
+    pub(crate) fn blocked_reads(&self) -> usize {
+        let clients = self.ask(&["INFO", "clients"]).text();
+        let blocked = clients
+            .lines()
+            .find_map(|line| line.strip_prefix("blocked_clients:"));
+        blocked
+            .and_then(|count| count.parse().ok())
+            .expect("a count")
+    }
+
     pub(crate) fn length(&self, stream: &str) -> i64 {
         self.ask(&["XLEN", stream]).int()
     }

@@ -1,5 +1,6 @@
 //! Worker processes, to be killed, frozen and stopped.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -61,6 +62,14 @@ impl Process {
         wait_until(&format!("the worker says `{line}`"), || self.has_said(line));
     }
 
+    /// Waits until a line holds these words.
+    #[track_caller]
+    pub(crate) fn wait_for_words(&self, words: &str) {
+        wait_until(&format!("the worker says `{words}`"), || {
+            self.said().iter().any(|said| said.contains(words))
+        });
+    }
+
     /// The jobs that it started, with their deliveries.
     pub(crate) fn started(&self) -> Vec<(String, u64)> {
         self.lines("start ")
@@ -84,6 +93,18 @@ impl Process {
         let command = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &command]).status();
         assert!(status.expect("a shell").success(), "{command}");
+    }
+
+    /// Stops its clock until it is sent `CONT`.
+    pub(crate) fn freeze(&self) {
+        self.signal("STOP");
+        // A signal is sent before it has its effect. Where there is no `/proc` that is not to be seen.
+        let tasks = format!("/proc/{}/task", self.child.id());
+        wait_until("every thread of the worker has stopped", || {
+            let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let mut states = threads.map(|thread| fs::read_to_string(thread.path().join("stat")));
+            states.all(|state| state.is_ok_and(|state| state.contains(") T ")))
+        });
     }
 
     /// `kill -9`; what it said is complete afterwards.
@@ -115,6 +136,11 @@ impl Process {
     pub(crate) fn error(&mut self) -> String {
         let status = self.wait();
         assert!(!status.success(), "it ended well");
+        self.errors()
+    }
+
+    /// What it wrote to its standard error; it must have ended.
+    pub(crate) fn errors(&mut self) -> String {
         let mut error = String::new();
         let mut pipe = self.child.stderr.take().expect("a pipe");
         pipe.read_to_string(&mut error).expect("text");

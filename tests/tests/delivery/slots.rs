@@ -109,6 +109,46 @@ async fn neither_retries_nor_new_messages_take_all_slots(place: Place) {
     running.stop().await;
 }
 
+/// Handlers so quick that a buffer of new messages never runs empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retries_start_in_the_middle_of_a_backlog() {
+    let place = Place::redis();
+    place
+        .publish_many("single", "failing", 5, "later:100,ok")
+        .await;
+    place.publish_many("single", "quick", 9_000, "ok").await;
+    let running = place
+        .worker(handlers![one_at_a_time])
+        .start()
+        .await
+        .expect("started");
+    running.drained().await.expect("drained");
+    let runs = place.journal.all();
+    assert_eq!(runs.len(), 9_010);
+    let last_retry = runs.iter().rposition(|run| run.delivery == 2);
+    let last_quick = runs.iter().rposition(|run| run.delivery == 1);
+    assert!(last_retry < last_quick, "{last_retry:?} {last_quick:?}");
+    running.stop().await;
+}
+
+/// A read's answer that lies unread for longer than a lease is not taken for one that was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_worker_alone_runs_nothing_twice() {
+    let place = Place::redis();
+    place.publish_many("jobs", "failing", 5, "err,ok").await;
+    place.publish_many("jobs", "quick", 9_000, "ok").await;
+    let running = place
+        .worker(handlers![two_at_once])
+        .start()
+        .await
+        .expect("started");
+    running.drained().await.expect("drained");
+    let runs = place.journal.all();
+    assert_eq!(runs.len(), 9_010);
+    assert_eq!(runs.iter().filter(|run| run.delivery == 1).count(), 9_005);
+    running.stop().await;
+}
+
 async fn one_handler_runs_at_a_time_and_in_order(place: Place) {
     let running = place
         .worker(handlers![one_at_a_time])
@@ -157,5 +197,26 @@ async fn a_waiting_message_holds_no_slot() {
     assert_eq!(runs.len(), 7);
     assert_eq!(runs.last().expect("a run").name, "waiting");
     assert!(place.journal.gaps("waiting")[0] >= Duration::from_millis(1500));
+    running.stop().await;
+}
+
+/// What is read ahead adapts to the handler: a slow one is given what it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_is_read_than_starts_shortly() {
+    let place = Place::redis();
+    place.publish_many("jobs", "job", 40, "sleep:100").await;
+    let running = place
+        .worker(handlers![two_at_once])
+        .start()
+        .await
+        .expect("started");
+    until("all have run", || {
+        let in_hand = place.pending("jobs", "workers").len();
+        // Two run, and two may have ended and not be acked yet.
+        assert!(in_hand <= 4, "{in_hand} are in hand");
+        place.journal.ended() == 40
+    })
+    .await;
+    place.journal.assert_once_each("job", 40);
     running.stop().await;
 }

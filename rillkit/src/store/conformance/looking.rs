@@ -1,8 +1,11 @@
 //! Looking at a group or a stream, and removing consumers.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, body, first, firsts, fresh_name, ids};
+use super::{
+    GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, body, first, firsts, fresh_name, ids,
+};
 use crate::entry_id::EntryId;
 use crate::store::{Consumer, Start, Store, Summary};
 
@@ -120,7 +123,8 @@ pub(super) async fn looks_at_nothing_without_a_group(store: &Store) {
                 .pending(nowhere.stream, GROUP, "c", EntryId::MIN, 10)
                 .await,
         );
-        assert_no_group(store.remove_consumer(&nowhere.consumer("c")).await);
+        let nobody = nowhere.consumer("c");
+        assert_no_group(store.remove_consumer(&nobody, Duration::ZERO).await);
         nowhere.publish(1).await;
     }
 }
@@ -129,17 +133,31 @@ pub(super) async fn removes_a_consumer_only_when_empty(store: &Store) {
     let place = Place::new(store).await;
     let token = place.deliver("c").await;
     let me = place.consumer("c");
-    assert_eq!(store.remove_consumer(&me).await, Ok(false));
+    assert_eq!(store.remove_consumer(&me, Duration::ZERO).await, Ok(false));
     assert_eq!(place.holds("c").await, [token]);
 
     store.ack(&me, &[token.id]).await.unwrap();
-    assert_eq!(store.remove_consumer(&me).await, Ok(true));
+    assert_eq!(store.remove_consumer(&me, Duration::ZERO).await, Ok(true));
     assert_eq!(store.peers(place.stream, GROUP).await, Ok(vec![]));
-    assert_eq!(store.remove_consumer(&me).await, Ok(false));
+    assert_eq!(store.remove_consumer(&me, Duration::ZERO).await, Ok(false));
 
     // It may come again.
     let token = place.deliver("c").await;
     assert_eq!(place.holds("c").await, [token]);
+}
+
+/// An idle time that is over within a check.
+const SHORT: Duration = Duration::from_millis(20);
+
+pub(super) async fn removes_a_consumer_only_when_idle(store: &Store) {
+    let place = Place::new(store).await;
+    let (me, token) = (place.consumer("c"), place.deliver("c").await);
+    store.ack(&me, &[token.id]).await.unwrap();
+    assert_eq!(store.remove_consumer(&me, HOUR).await, Ok(false));
+    let began = Instant::now();
+    while !store.remove_consumer(&me, SHORT).await.unwrap() {}
+    assert!(began.elapsed() < SOON);
+    assert_eq!(store.peers(place.stream, GROUP).await, Ok(vec![]));
 }
 
 pub(super) async fn lists_groups_and_how_far_they_are(store: &Store) {

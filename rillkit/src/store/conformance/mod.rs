@@ -140,6 +140,7 @@ on_all_stores! {
         pages_through_the_pending_list
         looks_at_nothing_without_a_group
         removes_a_consumer_only_when_empty
+        removes_a_consumer_only_when_idle
         lists_groups_and_how_far_they_are
         knows_the_last_id
         cuts_a_range;

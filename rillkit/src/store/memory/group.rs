@@ -210,11 +210,15 @@ impl Group {
         held.map(row).collect()
     }
 
-    pub(super) fn remove_if_empty(&mut self, consumer: &str) -> bool {
-        let empty = self
-            .members
-            .get(consumer)
-            .is_some_and(|member| member.holds.is_empty());
+    pub(super) fn remove_if_empty(
+        &mut self,
+        consumer: &str,
+        min_idle: Duration,
+        now: Instant,
+    ) -> bool {
+        let empty = self.members.get(consumer).is_some_and(|member| {
+            member.holds.is_empty() && now.saturating_duration_since(member.seen) >= min_idle
+        });
         if empty {
             self.members.remove(consumer);
         }

@@ -266,12 +266,16 @@ impl MemoryStore {
             .pending(consumer, from, count, Instant::now()))
     }
 
-    pub(crate) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
+    pub(crate) async fn remove_consumer(
+        &self,
+        consumer: &Consumer,
+        min_idle: Duration,
+    ) -> Result<bool, Fault> {
         Ok(self
             .lock()
             .group(consumer.stream, consumer.group)?
             .0
-            .remove_if_empty(&consumer.name))
+            .remove_if_empty(&consumer.name, min_idle, Instant::now()))
     }
 
     pub(crate) async fn groups(&self, stream: &str) -> Result<Vec<(String, EntryId)>, Fault> {

@@ -16,10 +16,11 @@ use super::asking::Asking;
 use super::fault::{self, Redirect};
 use super::link::Link;
 use super::nodes::{self, Nodes};
+use super::parts::{Parts, Place};
 use super::{reply, slot};
 use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::store::{Fault, FaultClass};
+use crate::store::{Consumer, Fault, FaultClass};
 
 /// How many nodes one command is sent to. Nodes that do not agree, as at the end of a move, send it
 /// to and fro.
@@ -68,19 +69,24 @@ impl Call<'_> {
     }
 }
 
-/// The nodes of a URL `redis+cluster://[user][:password@]host[:port],..` (or `rediss+cluster://`);
-/// `None` where it is no such URL.
-pub(super) fn seeds(url: &str) -> Option<Result<Vec<Address>, Error>> {
-    let (scheme, rest) = url.split_once("://")?;
-    let scheme = scheme.strip_suffix("+cluster")?;
-    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let (login, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
-    let seed = |host| Address::from_url(&format!("{scheme}://{login}{host}{path}"));
-    Some(hosts.split(',').map(seed).collect())
-}
-
 impl Cluster {
-    pub(super) fn new(seeds: Vec<Address>) -> Self {
+    /// The cluster of these parts, whose place names some of its nodes.
+    pub(super) fn new(parts: &Parts) -> Result<Self, Error> {
+        let Place::Cluster(nodes) = &parts.place else {
+            return Ok(Self::of(vec![Address::new(parts.clone())?]));
+        };
+        let seed = |(host, port): &(String, u16)| {
+            let place = Place::Host(host.clone(), *port);
+            Address::new(Parts {
+                place,
+                ..parts.clone()
+            })
+        };
+        let seeds: Result<_, Error> = nodes.iter().map(seed).collect();
+        seeds.map(Self::of)
+    }
+
+    fn of(seeds: Vec<Address>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 seeds,
@@ -96,7 +102,7 @@ impl Cluster {
         let known = self.nodes().links().to_vec();
         let mut seeds: Vec<_> = known.iter().map(|link| link.address().clone()).collect();
         seeds.extend_from_slice(&self.inner.seeds);
-        Self::new(seeds)
+        Self::of(seeds)
     }
 
     pub(super) async fn run(&self, key: &str, command: &Cmd) -> Result<Value, Fault> {
@@ -107,10 +113,14 @@ impl Cluster {
         &self,
         key: &str,
         pipeline: &Pipeline,
-    ) -> Result<Vec<RedisResult<Value>>, Fault> {
-        let answers = self.call(slot::of(key), Call::All(pipeline)).await?;
-        let answers = reply::array(answers)?.into_iter();
-        Ok(answers.map(Value::extract_error).collect())
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
+        let (link, _, answers) = self.route(slot::of(key), Call::All(pipeline)).await?;
+        let judged = |answer: Value| {
+            answer
+                .extract_error()
+                .map_err(|error| link.address().judge(&error).0)
+        };
+        Ok(reply::array(answers?)?.into_iter().map(judged).collect())
     }
 
     pub(super) async fn run_script(
@@ -121,11 +131,11 @@ impl Cluster {
         self.call(slot::of(key), Call::Script(script)).await
     }
 
-    /// Where a reader of this key has to connect to. A look at the key finds out.
-    pub(super) async fn seat(&self, key: &str) -> Result<Seat, Fault> {
-        let slot = slot::of(key);
-        let mut look = cmd("XLEN");
-        look.arg(key);
+    /// Where a reader of this consumer has to connect to. A look at its stream finds out.
+    pub(super) async fn seat(&self, consumer: &Consumer) -> Result<Seat, Fault> {
+        let slot = slot::of(consumer.stream);
+        let mut look = cmd("XPENDING");
+        look.arg(consumer.stream).arg(consumer.group);
         let (link, asking, answer) = self.route(slot, Call::Command(&look)).await?;
         match answer {
             Err(fault) if is_of_connection(&fault) => Err(fault),
@@ -137,6 +147,11 @@ impl Cluster {
                 slot,
             }),
         }
+    }
+
+    /// A node that can be asked about itself.
+    pub(super) async fn any(&self) -> Result<Link, Fault> {
+        self.owner(0).await
     }
 
     async fn call(&self, slot: u16, call: Call<'_>) -> Result<Value, Fault> {
@@ -317,40 +332,5 @@ impl fmt::Debug for Cluster {
         f.debug_struct("Cluster")
             .field("seeds", &self.inner.seeds)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    #[test]
-    fn a_url_names_several_nodes_with_one_login() {
-        let seeds = seeds("redis+cluster://us%40er:p%2Fw@a:7000,b,c:7002").expect("a cluster");
-        let seeds = seeds.expect("a good URL");
-        assert_eq!(
-            Cluster::new(seeds.clone()).to_string(),
-            "a:7000,b:6379,c:7002"
-        );
-        for seed in seeds {
-            assert_eq!(seed.login.username.as_deref(), Some("us@er"));
-            assert_eq!(seed.login.password.as_deref(), Some("p/w"));
-        }
-        assert!(super::seeds("redis://a:7000").is_none());
-    }
-
-    #[test]
-    fn a_bad_url_says_so_and_hides_the_password() {
-        for url in [
-            "redis+cluster://",
-            "redis+cluster://u:S3CR3T@",
-            "redis+cluster://u:S3CR3T@a:1,b:x",
-            "http+cluster://u:S3CR3T@a",
-        ] {
-            let error = seeds(url).expect("a cluster").expect_err(url);
-            assert_eq!(error.kind(), ErrorKind::Url, "{url}");
-            assert!(!error.to_string().contains("S3CR3T"), "{error}");
-        }
     }
 }

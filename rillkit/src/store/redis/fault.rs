@@ -3,6 +3,7 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::tls;
 use crate::store::{Fault, FaultClass};
 
 /// What has to be done about this error. What is not known is waited out.
@@ -61,6 +62,11 @@ pub(super) fn redirect(fault: &Fault) -> Option<Redirect<'_>> {
     Some(Redirect { ask, host, port })
 }
 
+/// Whether the server wants other credentials than it was given.
+pub(super) fn is_login(error: &RedisError) -> bool {
+    server_code(error).is_some_and(|(code, _)| matches!(code, "NOAUTH" | "WRONGPASS"))
+}
+
 fn of_server(code: &str, detail: &str) -> FaultClass {
     match code {
         "NOGROUP" => FaultClass::EnsureGroup,
@@ -96,6 +102,7 @@ fn is_config(detail: &str) -> bool {
 fn of_connection(error: &RedisError) -> FaultClass {
     match error.kind() {
         ErrorKind::InvalidClientConfig | ErrorKind::AuthenticationFailed => FaultClass::Config,
+        _ if tls::cure(error).is_some() => FaultClass::Config,
         _ if error.is_connection_refusal() => FaultClass::Unreachable,
         _ => FaultClass::Reconnect,
     }
@@ -124,7 +131,7 @@ fn text(error: &RedisError) -> String {
     match (server_code(error), error.detail()) {
         (Some((code, detail)), _) => explain(code, detail),
         (None, Some(detail)) => format!("{} ({detail})", error.category()),
-        (None, None) => error.to_string(),
+        (None, None) => format!("{error}{}", tls::cure(error).unwrap_or_default()),
     }
 }
 
@@ -133,6 +140,10 @@ fn explain(code: &str, detail: &str) -> String {
     let cure = match code {
         "NOAUTH" => "; give a password in `REDIS_URL` or `REDIS_PASSWORD`",
         "WRONGPASS" => "; check the user name and the password",
+        "NOPERM" => "; SECURITY.md lists the permissions that are needed",
+        "ERR" if detail.contains("exhausted the last possible") => {
+            "; somebody added an entry with the highest id: publish to a stream of another name"
+        }
         "MOVED" | "ASK" | "CROSSSLOT" => {
             "; this is a node of a redis cluster, whose URL begins with `redis+cluster://`"
         }

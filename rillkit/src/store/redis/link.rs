@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisResult, Script, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, Script, Value};
 use tokio::task::JoinHandle;
 
-use super::address::Address;
-use super::fault;
+use super::address::{Address, Way};
+use super::endpoint::Endpoint;
+use super::tls;
+use crate::credentials::Credentials;
 use crate::store::{Fault, FaultClass};
 
 /// How long connecting may take.
@@ -70,10 +72,14 @@ impl Link {
     pub(super) async fn run_all(
         &self,
         pipeline: &Pipeline,
-    ) -> Result<Vec<RedisResult<Value>>, Fault> {
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
         let (mut connection, number) = self.connection().await?;
         let answer = pipeline.query_async(&mut connection).await;
-        self.sort(number, answer)
+        let answers: Vec<RedisResult<Value>> = self.sort(number, answer)?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| self.sort(number, answer))
+            .collect())
     }
 
     /// Runs a script by its hash, and loads it where the server does not know it (yet, or any more).
@@ -92,8 +98,8 @@ impl Link {
     /// What came of a command on the connection of this number; a broken one is made anew next time.
     pub(super) fn sort<T>(&self, number: u64, answer: RedisResult<T>) -> Result<T, Fault> {
         answer.map_err(|error| {
-            let fault = fault::classify(&error);
-            if fault.class == FaultClass::Reconnect || fault::wants_another_server(&error) {
+            let (fault, replace) = self.inner.address.judge(&error);
+            if replace {
                 self.forget(number);
             }
             fault
@@ -129,9 +135,14 @@ impl Link {
 
     /// The connection and its number, by which [`sort`](Self::sort) knows it.
     pub(super) async fn connection(&self) -> Result<(MultiplexedConnection, u64), Fault> {
-        if let Ok(live) = self.live() {
-            return Ok(live);
+        match self.live() {
+            Ok(live) => Ok(live),
+            // On the heap: every command's future would have room for it otherwise.
+            Err(_) => Box::pin(self.reconnect()).await,
         }
+    }
+
+    async fn reconnect(&self) -> Result<(MultiplexedConnection, u64), Fault> {
         let _alone = self.inner.connecting.lock().await;
         let number = match self.live() {
             Ok(live) => return Ok(live),
@@ -166,40 +177,65 @@ pub(super) async fn connect(
     address: &Address,
     response_timeout: Option<Duration>,
 ) -> Result<MultiplexedConnection, Fault> {
+    match &address.way {
+        Way::Straight(endpoint) => open(endpoint, response_timeout).await,
+        Way::Sentinels(sentinels) => sentinels.connect(response_timeout).await,
+    }
+}
+
+/// A new connection to this very server, logged in.
+pub(super) async fn open(
+    endpoint: &Endpoint,
+    response_timeout: Option<Duration>,
+) -> Result<MultiplexedConnection, Fault> {
+    let credentials = endpoint.credentials().await?;
+    let mut connection = match bare(&endpoint.client, response_timeout).await {
+        Ok(connection) => connection,
+        Err(error) => return Err(endpoint.while_connecting(&error).await),
+    };
+    let log_in = log_in(&mut connection, credentials, endpoint.db);
+    // A peer that accepts and never answers must not hold the login up for ever.
+    match tokio::time::timeout(RESPONSE_TIMEOUT, log_in).await {
+        Ok(Ok(())) => Ok(connection),
+        Ok(Err(error)) => Err(endpoint.while_connecting(&error).await),
+        Err(_) => {
+            let text = format!(
+                "cannot reach redis at {endpoint}: it accepts connections and does not answer"
+            );
+            Err(Fault::new(FaultClass::Unreachable, text))
+        }
+    }
+}
+
+/// A new connection as the default user.
+pub(super) async fn bare(
+    client: &Client,
+    response_timeout: Option<Duration>,
+) -> RedisResult<MultiplexedConnection> {
+    tls::provide();
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(response_timeout);
-    let connecting = |error: RedisError| fault::while_connecting(&error, address);
-    let mut connection = address
-        .client
+    client
         .get_multiplexed_async_connection_with_config(&config)
         .await
-        .map_err(connecting)?;
-    // A peer that accepts and never answers must not hold the login up for ever.
-    match tokio::time::timeout(RESPONSE_TIMEOUT, log_in(address, &mut connection)).await {
-        Ok(done) => done.map_err(connecting)?,
-        Err(_) => {
-            let text = format!(
-                "cannot reach redis at {address}: it accepts connections and does not answer"
-            );
-            return Err(Fault::new(FaultClass::Unreachable, text));
-        }
-    }
-    Ok(connection)
 }
 
-async fn log_in(address: &Address, connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    let login = &address.login;
-    if let Some(password) = &login.password {
+async fn log_in(
+    connection: &mut MultiplexedConnection,
+    credentials: Option<Credentials>,
+    db: i64,
+) -> RedisResult<()> {
+    if let Some(Credentials { username, password }) = credentials {
         let mut auth = redis::cmd("AUTH");
-        if let Some(username) = &login.username {
+        if let Some(username) = username {
             auth.arg(username);
         }
         auth.arg(password).query_async::<()>(connection).await?;
     }
-    if login.db != 0 {
+    if db != 0 {
         redis::cmd("SELECT")
-            .arg(login.db)
+            .arg(db)
             .query_async::<()>(connection)
             .await?;
     }

@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, ScriptInvocation, Value, cmd};
+use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 
+use super::address::Address;
 use super::cluster::Cluster;
 use super::link::Link;
+use super::parts::{Parts, Place};
 use super::reader::RedisReader;
-use super::slot;
+use super::{fault, slot};
+use crate::error::Error;
 use crate::store::{Consumer, Fault, FaultClass};
 
 #[derive(Clone, Debug)]
@@ -18,6 +21,15 @@ pub(super) enum Links {
 
 // What a cluster needs is boxed: on one server a command's future stays as small as it was.
 impl Links {
+    pub(super) fn new(parts: Parts) -> Result<Self, Error> {
+        Ok(match parts.place {
+            Place::Cluster(_) => Self::Cluster(Cluster::new(&parts)?),
+            Place::Host(..) | Place::Socket(_) | Place::Master { .. } => {
+                Self::One(Link::new(Address::new(parts)?))
+            }
+        })
+    }
+
     /// Runs a command whose first key is `key`.
     pub(super) async fn run(&self, key: &str, command: &Cmd) -> Result<Value, Fault> {
         match self {
@@ -31,7 +43,7 @@ impl Links {
         &self,
         key: &str,
         pipeline: &Pipeline,
-    ) -> Result<Vec<RedisResult<Value>>, Fault> {
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
         match self {
             Self::One(link) => link.run_all(pipeline).await,
             Self::Cluster(cluster) => Box::pin(cluster.run_all(key, pipeline)).await,
@@ -59,7 +71,7 @@ impl Links {
         match self {
             Self::One(link) => RedisReader::connect(link, consumer, None).await,
             Self::Cluster(cluster) => {
-                let seat = cluster.seat(consumer.stream).await?;
+                let seat = cluster.seat(consumer).await?;
                 let link = seat.link.clone();
                 RedisReader::connect(&link, consumer, Some(seat)).await
             }
@@ -74,8 +86,24 @@ impl Links {
     }
 
     /// Whether a command of a pipeline was not run, but has to be sent to another node.
-    pub(super) fn sends_on(&self, error: &RedisError) -> bool {
-        matches!(self, Self::Cluster(_)) && matches!(error.code(), Some("MOVED" | "ASK"))
+    pub(super) fn sends_on(&self, fault: &Fault) -> bool {
+        matches!(self, Self::Cluster(_)) && fault::redirect(fault).is_some()
+    }
+
+    /// A server that can be asked about itself.
+    pub(super) async fn any(&self) -> Result<Link, Fault> {
+        match self {
+            Self::One(link) => Ok(link.clone()),
+            Self::Cluster(cluster) => cluster.any().await,
+        }
+    }
+
+    /// The server that has the consumer's stream.
+    pub(super) async fn home(&self, consumer: &Consumer) -> Result<Link, Fault> {
+        match self {
+            Self::One(link) => Ok(link.clone()),
+            Self::Cluster(cluster) => Ok(cluster.seat(consumer).await?.link),
+        }
     }
 
     /// Whether a message can go from one to the other in one step. Keys of one server always can.

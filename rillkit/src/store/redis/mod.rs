@@ -1,19 +1,28 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
-//! [`link`] makes and replaces connections, [`links`] chooses among those of a [`cluster`],
-//! [`fault`] sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new
-//! entries. What an operation means is written in [`store`](super).
+//! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
+//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
+//! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers, [`reader`]
+//! is the connection that waits for new entries, [`permissions`] finds out what is forbidden, and
+//! [`server_facts`] what the server says about itself. What an operation means is written in
+//! [`store`](super).
 
 mod address;
 mod asking;
 mod cluster;
+mod endpoint;
 mod fault;
 mod link;
 mod links;
 mod nodes;
+mod parts;
+mod permissions;
 mod reader;
 mod reply;
+mod sentinel;
+mod server_facts;
 mod slot;
+mod tls;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -21,11 +30,10 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 
-pub(crate) use self::address::{Address, Parts};
-use self::cluster::Cluster;
-use self::link::Link;
 use self::links::Links;
+pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
+pub(crate) use self::server_facts::ServerFacts;
 use super::{
     Charge, Consumer, Entry, Fault, Fenced, Group, Peer, Pending, Replayed, Return, Start, Summary,
     Take, Taken, Token,
@@ -49,6 +57,13 @@ const CHUNK: usize = 200;
 /// Fields that Lua can hand to one command; 3990 pass, 4100 do not, on every server.
 const SCRIPT_FIELDS: usize = 3_900;
 
+/// Reads a reply of `XREADGROUP` from its bytes; the entries in it.
+#[cfg(feature = "internal-benches")]
+pub(crate) fn parse_reply(wire: &[u8]) -> usize {
+    let reply = redis::parse_redis_value(wire).unwrap_or(Value::Nil);
+    reply::read(reply).map_or(0, |entries| entries.len())
+}
+
 /// A Redis server, or a cluster of them. Clones share one connection, in a cluster one to each node.
 #[derive(Debug, Clone)]
 pub(crate) struct RedisStore {
@@ -56,19 +71,12 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    pub(crate) fn new(address: Address) -> Self {
-        Self {
-            links: Links::One(Link::new(address)),
-        }
+    pub(crate) fn new(parts: Parts) -> Result<Self, Error> {
+        Links::new(parts).map(|links| Self { links })
     }
 
     pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
-        Ok(match cluster::seeds(url) {
-            Some(seeds) => Self {
-                links: Links::Cluster(Cluster::new(seeds?)),
-            },
-            None => Self::new(Address::from_url(url)?),
-        })
+        Self::new(Parts::from_url(url)?)
     }
 
     pub(super) fn separate(&self) -> Self {
@@ -83,6 +91,18 @@ impl RedisStore {
 
     pub(super) fn together(&self, stream: &str, dlq: &str) -> Result<(), Fault> {
         self.links.together(stream, dlq)
+    }
+
+    pub(super) async fn facts(&self) -> ServerFacts {
+        match self.links.any().await {
+            Ok(link) => server_facts::ask(&link).await,
+            Err(_) => ServerFacts::default(),
+        }
+    }
+
+    pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+        let link = self.links.home(consumer).await?;
+        permissions::check(&link, consumer, dlq).await
     }
 
     pub(super) async fn publish(
@@ -106,16 +126,16 @@ impl RedisStore {
         let (mut ids, mut broken) = (Vec::with_capacity(answers.len()), None);
         for (answer, entry) in answers.into_iter().zip(entries) {
             let answer = match (answer, &broken) {
-                (Err(error), Some(fault)) if self.links.sends_on(&error) => {
+                (Err(sent_on), Some(fault)) if self.links.sends_on(&sent_on) => {
                     Err(Fault::clone(fault))
                 }
                 // The slot moved in the middle of the pipeline.
-                (Err(error), None) if self.links.sends_on(&error) => {
+                (Err(sent_on), None) if self.links.sends_on(&sent_on) => {
                     let answer = self.links.run(stream, &xadd(stream, entry)).await;
                     broken = answer.as_ref().err().cloned();
                     answer
                 }
-                (answer, _) => answer.map_err(|error| fault::classify(&error)),
+                (answer, _) => answer,
             };
             ids.push(answer.and_then(|id| reply::id(&id)));
         }
@@ -360,8 +380,15 @@ impl RedisStore {
         rows.collect()
     }
 
-    pub(super) async fn remove_consumer(&self, consumer: &Consumer) -> Result<bool, Fault> {
-        let answer = self.script(&REMOVE_CONSUMER, consumer, |_| {}).await?;
+    pub(super) async fn remove_consumer(
+        &self,
+        consumer: &Consumer,
+        min_idle: Duration,
+    ) -> Result<bool, Fault> {
+        let fill = |script: &mut ScriptInvocation<'_>| {
+            script.arg(ms(min_idle));
+        };
+        let answer = self.script(&REMOVE_CONSUMER, consumer, fill).await?;
         Ok(reply::number(&answer)? == 1)
     }
 

@@ -11,7 +11,7 @@ use redis::{Cmd, Value, cmd};
 use super::asking::Asking;
 use super::cluster::Seat;
 use super::link::{self, Link, RESPONSE_TIMEOUT};
-use super::{fault, reply};
+use super::reply;
 use crate::store::{Consumer, Entry, Fault, FaultClass};
 
 pub(crate) struct RedisReader {
@@ -56,7 +56,7 @@ impl RedisReader {
         let mut connection = self.connection.clone();
         let command = self.command(count, block);
         let deadline = block.unwrap_or_default() + RESPONSE_TIMEOUT;
-        let seat = self.seat.clone();
+        let (seat, shared) = (self.seat.clone(), self.shared.clone());
         async move {
             let answer = async {
                 match &seat {
@@ -68,7 +68,13 @@ impl RedisReader {
             };
             let fault = match tokio::time::timeout(deadline, answer).await {
                 Ok(Ok(reply)) => return reply::read(reply),
-                Ok(Err(error)) => fault::classify(&error),
+                Ok(Err(error)) => {
+                    let (mut fault, replace) = shared.address().judge(&error);
+                    if replace {
+                        fault.class = FaultClass::Reconnect;
+                    }
+                    fault
+                }
                 Err(_) => Fault::new(
                     FaultClass::Reconnect,
                     "the server did not answer a read within its block time",

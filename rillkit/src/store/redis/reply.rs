@@ -32,10 +32,15 @@ pub(super) fn read(reply: Value) -> Result<Vec<Entry>, Fault> {
 
 /// A list of entries, each `[id, fields]`.
 pub(super) fn entries(reply: Value) -> Result<Vec<Entry>, Fault> {
-    let Value::Array(entries) = reply else {
+    let Value::Array(replies) = reply else {
         return Err(odd("entries"));
     };
-    entries.into_iter().map(entry).collect()
+    // Collecting results would grow the list step by step.
+    let mut entries = Vec::with_capacity(replies.len());
+    for reply in replies {
+        entries.push(entry(reply)?);
+    }
+    Ok(entries)
 }
 
 fn entry(reply: Value) -> Result<Entry, Fault> {

@@ -1,0 +1,104 @@
+//! Finds out, before the first read, what this login may not do. Every probe is a call that a
+//! worker makes later, on the real keys, with arguments that change nothing: the server looks at
+//! permissions first.
+
+use redis::{Cmd, cmd};
+
+use super::link::Link;
+use crate::store::{Consumer, Fault, FaultClass};
+
+/// One call: what it is named, the key it needs, and the call.
+struct Probe<'a> {
+    name: &'static str,
+    key: Option<&'a str>,
+    call: Cmd,
+}
+
+/// No entry has it.
+const NO_ENTRY: &str = "0-0";
+/// Nothing is behind it.
+const BEHIND_ALL: &str = "18446744073709551615-18446744073709551615";
+
+/// Whether the login may do all that the consumer needs; the group must exist.
+pub(super) async fn check(link: &Link, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    let (mut missing, mut words) = (Vec::new(), String::new());
+    for Probe { name, key, call } in probes(consumer, dlq) {
+        match link.run(&call).await {
+            Err(fault) if is_refusal(&fault) => {
+                missing.push(match key {
+                    Some(key) => format!("`{name}` on `{key}`"),
+                    None => format!("`{name}`"),
+                });
+                words = fault.text;
+            }
+            Err(fault)
+                if matches!(fault.class, FaultClass::Reconnect | FaultClass::Unreachable) =>
+            {
+                return Err(fault);
+            }
+            // A probe's arguments are wrong on purpose, and a server in trouble says so later.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = missing.join(", ");
+    let text = format!("this login may not run {missing}: the server says `{words}`");
+    Err(Fault::new(FaultClass::Config, text))
+}
+
+/// Not permitted, or not there: some servers take commands away by renaming them.
+fn is_refusal(fault: &Fault) -> bool {
+    fault.is_permission() || fault.text.starts_with("ERR unknown ")
+}
+
+fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
+    let Consumer {
+        stream,
+        group,
+        name,
+    } = consumer;
+    let of_stream = |name, call: &Cmd| Probe {
+        name,
+        key: Some(*stream),
+        call: call.clone(),
+    };
+    let mut read = cmd("XREADGROUP");
+    read.arg("GROUP")
+        .arg(group)
+        .arg(&**name)
+        .arg("COUNT")
+        .arg(1);
+    read.arg("STREAMS").arg(stream).arg(BEHIND_ALL);
+    let mut claim = cmd("XCLAIM");
+    claim.arg(stream).arg(group).arg(&**name);
+    claim.arg(0).arg(NO_ENTRY).arg("JUSTID");
+    vec![
+        of_stream("XREADGROUP", &read),
+        of_stream("XACK", cmd("XACK").arg(stream).arg(group).arg(NO_ENTRY)),
+        of_stream("XPENDING", cmd("XPENDING").arg(stream).arg(group)),
+        of_stream("XCLAIM", &claim),
+        of_stream(
+            "XRANGE",
+            cmd("XRANGE").arg(stream).arg(NO_ENTRY).arg(NO_ENTRY),
+        ),
+        Probe {
+            name: "XADD",
+            key: Some(dlq),
+            // An id that every server refuses, before it makes a stream of a key that is missing.
+            call: cmd("XADD").arg(dlq).arg(NO_ENTRY).arg("a").arg("b").clone(),
+        },
+        Probe {
+            name: "SCRIPT LOAD",
+            key: None,
+            call: cmd("SCRIPT").arg("LOAD").arg("return 0").clone(),
+        },
+        Probe {
+            name: "EVALSHA",
+            key: None,
+            // A hash of nothing: the answer is that there is no such script.
+            call: cmd("EVALSHA").arg("0".repeat(40)).arg(0).clone(),
+        },
+    ]
+}

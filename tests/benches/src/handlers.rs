@@ -1,0 +1,36 @@
+//! RillKit's side: one handler for each setting that is measured.
+
+use std::time::Duration;
+
+use rillkit::{HandlerError, subscribe};
+
+use crate::meter::{Answer, Meter};
+use crate::order::{GROUP, Order};
+
+/// All defaults.
+#[subscribe(stream = "orders", group = GROUP)]
+pub async fn defaults(order: Order) {
+    let _ = Meter::report(order.id);
+}
+
+/// Sixty-four at once.
+#[subscribe(stream = "orders", group = GROUP, concurrency = 64)]
+pub async fn concurrent(order: Order) {
+    let _ = Meter::report(order.id);
+}
+
+/// One that has to wait.
+#[subscribe(stream = "orders", group = GROUP, concurrency = 256)]
+pub async fn sleeping(order: Order) {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let _ = Meter::report(order.id);
+}
+
+/// One that fails when it is told to.
+#[subscribe(stream = "orders", group = GROUP, concurrency = 64)]
+pub async fn retried(order: Order) -> Result<(), HandlerError> {
+    match Meter::report(order.id) {
+        Answer::Done => Ok(()),
+        Answer::RetryAfter(delay) => Err(HandlerError::retry_after(delay, "again")),
+    }
+}

@@ -1,0 +1,200 @@
+//! A user with the permissions that SECURITY.md lists, and with one of them less.
+
+use rillkit::{Broker, ErrorKind, HandlerError, Message, State, handlers, subscribe};
+use rillkit_servers::{Reply, Server};
+use rillkit_tests::Job;
+
+use crate::place::{Journal, Place, act, until};
+
+const SECURITY: &str = include_str!("../../../SECURITY.md");
+
+#[subscribe(
+    stream = "jobs",
+    group = "workers",
+    max_retries = 1,
+    claim_idle_ms = 200,
+    block_ms = 300
+)]
+async fn handle(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
+    act(job, msg, journal).await
+}
+
+/// The commands of SECURITY.md: what a worker needs, and what makes it better.
+fn documented() -> [Vec<&'static str>; 2] {
+    let lines: Vec<_> = SECURITY
+        .lines()
+        .filter(|line| line.starts_with("ACL SETUSER worker "))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    lines.try_into().expect("two lines")
+}
+
+fn grants<'a>(line: &[&'a str]) -> Vec<&'a str> {
+    let grants = line.iter().filter(|word| word.starts_with('+'));
+    grants.copied().collect()
+}
+
+#[track_caller]
+fn set_user(server: &Server, line: &[&str]) {
+    let answer = server.command(line);
+    assert!(!matches!(answer, Reply::Error(_)), "{line:?}: {answer:?}");
+}
+
+fn worker(server: &Server, journal: &Journal) -> Broker {
+    let url = format!("redis://worker:a-long-password@127.0.0.1:{}", server.port());
+    Broker::connect(&url)
+        .expect("a good URL")
+        .with_handlers(handlers![handle])
+        .with_state(journal.clone())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_permissions_are_enough_for_everything() {
+    let server = Server::start();
+    let [needed, better] = documented();
+    set_user(&server, &needed);
+    set_user(&server, &better);
+    set_user(&server, &["ACL", "SETUSER", "worker", "+xdel"]);
+    let place = Place::on(&server);
+    let broker = worker(&server, &place.journal);
+    // One is left pending by a worker that is gone.
+    let body = |name: &str, does: &str| Job::new(name, does);
+    broker
+        .publish("jobs", &body("left", "ok"))
+        .await
+        .expect("published");
+    place.ask(&["XGROUP", "CREATE", "jobs", "workers", "0"]);
+    let read = [
+        "XREADGROUP",
+        "GROUP",
+        "workers",
+        "gone",
+        "STREAMS",
+        "jobs",
+        ">",
+    ];
+    place.ask(&read);
+
+    let running = broker.start().await.expect("started");
+    let jobs = [
+        body("good", "ok"),
+        body("retried", "err,ok"),
+        body("dead", "err"),
+        body("slow", "sleep:1000"),
+        body("now", "ack_now"),
+    ];
+    broker.publish_all("jobs", &jobs).await.expect("published");
+    running.drained().await.expect("drained");
+    assert_eq!(place.journal.deliveries("left"), [2]);
+    assert_eq!(place.journal.deliveries("slow"), [1]);
+    assert_eq!(place.journal.deliveries("dead"), [1, 2]);
+    assert_eq!(broker.replay_dlq("jobs").await.expect("replayed"), 1);
+    running.drained().await.expect("drained");
+    assert_eq!(place.length("jobs-dlq"), 1);
+    // Two wait for a retry, and are handed back.
+    broker
+        .publish("jobs", &body("back", "later:60000"))
+        .await
+        .expect("published");
+    until("it waits", || place.journal.runs("back").len() == 1).await;
+    running.stop().await;
+    let pending = place.pending("jobs", "workers");
+    assert_eq!(pending[0].1, "rillkit:handed-back", "{pending:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_needed_permission_that_is_missing_is_named_at_the_start() {
+    let server = Server::start();
+    let [needed, better] = documented();
+    for grant in grants(&needed) {
+        let without: Vec<_> = needed.iter().copied().filter(|one| *one != grant).collect();
+        set_user(&server, &without);
+        set_user(&server, &better);
+        server.command(&["DEL", "jobs"]);
+        server.command(&["SCRIPT", "FLUSH"]);
+        let started = worker(&server, &Journal::default()).start().await;
+        let error = started.expect_err(grant);
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        let named = grant.trim_start_matches('+').replace('|', " ");
+        let said = error.to_string().to_lowercase().replace('|', " ");
+        // Older servers do not name the subcommand.
+        let first = named.split(' ').next().expect("a word");
+        assert!(said.contains(first), "{grant}: {error}");
+        assert!(
+            said.contains("noperm") && said.contains("security.md"),
+            "{error}"
+        );
+        assert!(!said.contains("a-long-password"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_key_of_the_dlq_is_named_at_the_start() {
+    let server = Server::start();
+    let [needed, better] = documented();
+    let without: Vec<_> = needed
+        .iter()
+        .copied()
+        .filter(|one| *one != "~jobs-dlq")
+        .collect();
+    set_user(&server, &without);
+    set_user(&server, &better);
+    let started = worker(&server, &Journal::default()).start().await;
+    let error = started.expect_err("refused").to_string();
+    assert!(error.contains("`XADD` on `jobs-dlq`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_makes_it_better_may_be_missing() {
+    let [needed, better] = documented();
+    let server = Server::start();
+    let place = Place::on(&server);
+    let mut sets: Vec<Vec<_>> = grants(&better)
+        .iter()
+        .map(|grant| better.iter().copied().filter(|one| one != grant).collect())
+        .collect();
+    // And all of them.
+    sets.push(vec!["ACL", "SETUSER", "worker"]);
+    for (round, set) in sets.iter().enumerate() {
+        set_user(&server, &needed);
+        set_user(&server, set);
+        let started = worker(&server, &place.journal).start().await;
+        let running = started.unwrap_or_else(|error| panic!("{set:?}: {error}"));
+        let name = format!("job{round}");
+        place.publish("jobs", &name, "err,ok").await;
+        until("it has run twice", || {
+            place.journal.deliveries(&name) == [1, 2]
+        })
+        .await;
+        until("it is acked", || {
+            place.pending("jobs", "workers").is_empty()
+        })
+        .await;
+        running.stop().await;
+    }
+    // What somebody else left is taken over all the same.
+    place.publish("jobs", "left", "ok").await;
+    let read = [
+        "XREADGROUP",
+        "GROUP",
+        "workers",
+        "gone",
+        "STREAMS",
+        "jobs",
+        ">",
+    ];
+    place.ask(&read);
+    let running = worker(&server, &place.journal)
+        .start()
+        .await
+        .expect("started");
+    until("it is taken over", || {
+        place.journal.deliveries("left") == [2]
+    })
+    .await;
+    // A group that is deleted comes again.
+    place.ask(&["XGROUP", "DESTROY", "jobs", "workers"]);
+    place.publish("jobs", "new", "ok").await;
+    until("it goes on", || !place.journal.runs("new").is_empty()).await;
+    running.stop().await;
+}

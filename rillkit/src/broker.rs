@@ -24,7 +24,7 @@ use crate::running::Running;
 use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Address, RedisStore};
+use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
@@ -90,7 +90,8 @@ impl Broker {
     /// The server of this URL: `redis://[user][:password@]host[:port][/db]`, `rediss://..` (with
     /// the feature `tls`), `redis+unix:///path`,
     /// `redis+sentinel://[user][:password@]host[:port],../master[/db]` (with TLS
-    /// `rediss+sentinel://..`), or `memory://`, a store in this process (`memory://name` is one
+    /// `rediss+sentinel://..`), `redis+cluster://[user][:password@]host[:port],..` (with TLS
+    /// `rediss+cluster://..`), or `memory://`, a store in this process (`memory://name` is one
     /// store for all who name it).
     ///
     /// # Errors
@@ -116,8 +117,9 @@ impl Broker {
     ///
     /// Certificates that cannot be used, or that nothing would use.
     pub fn on_server(server: Server) -> Result<Self, Error> {
-        let address = Address::new(server.parts)?;
-        Ok(Self::on(Store::Redis(RedisStore::new(address))))
+        RedisStore::new(server.parts)
+            .map(Store::Redis)
+            .map(Self::on)
     }
 
     /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
@@ -462,12 +464,14 @@ impl Broker {
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
+        let ready = async || {
+            self.store.check().await?;
+            self.store.together(stream, &post.dlq)?;
+            self.store.ensure_group(stream, group, start).await?;
+            self.store.permits(&post.consumer, &post.dlq).await
+        };
         loop {
-            let ready = match self.store.ensure_group(stream, group, start).await {
-                Ok(_) => self.store.permits(&post.consumer, &post.dlq).await,
-                Err(fault) => Err(fault),
-            };
-            match ready {
+            match ready().await {
                 Ok(()) => break,
                 Err(fault) if fault.class == FaultClass::Config => {
                     return Err(Error::from_fault(
@@ -503,7 +507,7 @@ impl Broker {
 impl fmt::Display for Broker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.store {
-            Store::Redis(store) => fmt::Display::fmt(store.address(), f),
+            Store::Redis(store) => fmt::Display::fmt(store, f),
             Store::Memory(_) => f.write_str("in process"),
         }
     }

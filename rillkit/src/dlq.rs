@@ -101,6 +101,10 @@ impl ReplayDlq {
     }
 
     async fn move_all(&self, moved: &mut usize) -> Result<(), Fault> {
+        // Where no letter can be moved, the DLQ is not even looked for: it would just be empty.
+        for dlq in &self.dlqs {
+            self.store.together(&self.stream, dlq)?;
+        }
         let mut groups = BTreeSet::new();
         if !self.every_group {
             groups.extend(

@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use crate::error::{Error, ErrorKind};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Address, PORT, Parts, Place, RedisStore};
+use crate::store::redis::{PORT, Parts, Place, RedisStore};
 
 /// The server when nothing is said.
 const DEFAULT_URL: &str = "redis://localhost:6379/0";
@@ -14,7 +14,7 @@ pub(crate) fn store(url: &str) -> Result<Store, Error> {
     match url.strip_prefix("memory://") {
         Some("") => Ok(Store::Memory(MemoryStore::new())),
         Some(name) => Ok(Store::Memory(MemoryStore::named(name))),
-        None => Ok(Store::Redis(RedisStore::new(Address::from_url(url)?))),
+        None => RedisStore::from_url(url).map(Store::Redis),
     }
 }
 
@@ -110,8 +110,7 @@ fn at(mut parts: Parts, variable: impl Fn(&str) -> Option<String>) -> Result<Bro
     };
     parts.sentinel_username = variable("REDIS_SENTINEL_USERNAME");
     parts.sentinel_password = variable("REDIS_SENTINEL_PASSWORD");
-    let address = Address::new(parts)?;
-    Ok(Broker::on(Store::Redis(RedisStore::new(address))))
+    RedisStore::new(parts).map(Store::Redis).map(Broker::on)
 }
 
 /// The broker of the environment, or of the default URL.

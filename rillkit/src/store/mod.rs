@@ -211,7 +211,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// A server, or a store in this process. Cheap to clone; clones share one connection.
+/// A server, a cluster, or a store in this process. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
     Redis(redis::RedisStore),
@@ -246,6 +246,23 @@ impl Store {
     /// Whether this is the in-process store, whose clock is tokio's.
     pub(crate) fn is_memory(&self) -> bool {
         matches!(self, Self::Memory(_))
+    }
+
+    /// Whether the server is of the kind that the URL says. One that cannot be asked is believed.
+    pub(crate) async fn check(&self) -> Result<(), Fault> {
+        match self {
+            Self::Redis(it) => it.check().await,
+            Self::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Whether an entry can go from one stream to the other in one step: not so when they are in
+    /// different slots of a cluster.
+    pub(crate) fn together(&self, stream: &str, dlq: &str) -> Result<(), Fault> {
+        match self {
+            Self::Redis(it) => it.together(stream, dlq),
+            Self::Memory(_) => Ok(()),
+        }
     }
 
     /// What the server says about itself. It never fails: what it does not say is not known.

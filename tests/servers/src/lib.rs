@@ -6,6 +6,7 @@
 //!   promotes its replica ([`Server::replica_of`]).
 //! - [`Server::command`] and [`Client`] ask the server itself, without RillKit and without a Redis
 //!   library, so that a test asserts on what the server holds.
+//! - [`Cluster`] starts several that share the slots, with replicas where a test asks for them, and moves slots.
 //! - [`Proxy`] stands between a worker and its server and refuses, cuts, stalls, delays, or loses the reply
 //!   of a command that the server has carried out.
 //! - [`wait_until`] awaits a condition where a test would otherwise sleep.
@@ -16,6 +17,7 @@
 
 mod certificates;
 mod client;
+mod cluster;
 mod flavour;
 mod orphan;
 mod port;
@@ -28,6 +30,7 @@ mod wait;
 
 pub use certificates::{Certificate, Certificates};
 pub use client::Client;
+pub use cluster::{Cluster, Migration};
 pub use flavour::Flavour;
 pub use proxy::Proxy;
 pub use reply::Reply;

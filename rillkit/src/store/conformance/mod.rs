@@ -1,8 +1,8 @@
-//! One suite for both stores: every check asks a `Store` and does not know which one it has.
+//! One suite for all stores: every check asks a `Store` and does not know which one it has.
 //!
-//! A check that passes on one and fails on the other is a fault of a store, or a promise of the
-//! contract that cannot be kept. The Redis half starts one server for the whole test process. Each
-//! check has a stream of its own. How the stores are built inside is left to their own tests.
+//! A check that passes on one and fails on another is a fault of a store, or a promise of the
+//! contract that cannot be kept. For Redis, and for a cluster of one node, one server is started for
+//! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
 mod looking;
@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::memory::MemoryStore;
-use super::redis::{Address, RedisStore};
+use super::redis::RedisStore;
 use super::{
     Consumer, Entry, Fault, FaultClass, Pending, Reader, Replayed, Return, Start, Store, Take,
     Taken, Token,
@@ -34,15 +34,22 @@ const SOON: Duration = Duration::from_secs(10);
 
 static SERVER: LazyLock<rillkit_servers::Server> = LazyLock::new(rillkit_servers::Server::start);
 
+static CLUSTER: LazyLock<rillkit_servers::Cluster> =
+    LazyLock::new(|| rillkit_servers::Cluster::start(1));
+
 fn redis() -> Store {
-    Store::Redis(RedisStore::new(Address::from_url(&SERVER.url()).unwrap()))
+    Store::Redis(RedisStore::from_url(&SERVER.url()).unwrap())
+}
+
+fn cluster() -> Store {
+    Store::Redis(RedisStore::from_url(&CLUSTER.url()).unwrap())
 }
 
 fn memory() -> Store {
     Store::Memory(MemoryStore::new())
 }
 
-macro_rules! on_both_stores {
+macro_rules! on_all_stores {
     ($($module:ident: $($check:ident)+;)+) => {
         mod memory {
             $($(
@@ -61,10 +68,19 @@ macro_rules! on_both_stores {
                 }
             )+)+
         }
+
+        mod cluster {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $check() {
+                    super::$module::$check(&super::cluster()).await;
+                }
+            )+)+
+        }
     };
 }
 
-on_both_stores! {
+on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
@@ -250,7 +266,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A name that no other check and no other process uses.
+/// A name that no other check and no other process uses. All are in one slot of a cluster.
 fn fresh_name() -> &'static str {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let nanos = SystemTime::now()
@@ -258,7 +274,7 @@ fn fresh_name() -> &'static str {
         .unwrap()
         .as_nanos();
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    format!("check-{}-{nanos}-{number}", std::process::id()).leak()
+    format!("{{check}}-{}-{nanos}-{number}", std::process::id()).leak()
 }
 
 fn fields<const N: usize>(fields: [(&[u8], &[u8]); N]) -> Fields {

@@ -1,4 +1,4 @@
-//! Where a store is and how it is reached: one server, or the master that sentinels know.
+//! Where a server is and how it is reached: straight, or as the master that sentinels know.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::store::{Fault, FaultClass};
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) way: Way,
+    parts: Arc<Parts>,
     is_rotating: bool,
     text: Arc<str>,
 }
@@ -29,7 +30,8 @@ pub(super) enum Way {
 }
 
 impl Address {
-    pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
+    #[cfg(test)]
+    pub(super) fn from_url(url: &str) -> Result<Self, Error> {
         Self::new(Parts::from_url(url)?)
     }
 
@@ -38,21 +40,39 @@ impl Address {
         let is_rotating = login.is_rotating();
         let text = parts.place.to_string().into();
         let way = match &parts.place {
-            Place::Host(..) | Place::Socket(_) => {
+            Place::Host(..) | Place::Socket(_) | Place::Cluster(_) => {
                 let certificates = tls::certificates(&parts)?;
                 let endpoint = Endpoint::new(&parts.place, certificates, login, parts.db)?;
                 Way::Straight(Arc::new(endpoint))
             }
             Place::Master { name, sentinels } => {
                 let (name, sentinels) = (name.clone(), sentinels.clone());
-                Way::Sentinels(Arc::new(Sentinels::new(name, &sentinels, parts)?))
+                Way::Sentinels(Arc::new(Sentinels::new(name, &sentinels, parts.clone())?))
             }
         };
         Ok(Self {
             way,
+            parts: Arc::new(parts),
             is_rotating,
             text,
         })
+    }
+
+    /// Another host and port, reached in the same way with the same login. An empty host is this
+    /// one.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, Error> {
+        let host = match (host, &self.parts.place) {
+            ("", Place::Host(own, _)) => own.clone(),
+            (host, _) => host.to_owned(),
+        };
+        let mut parts = Parts::clone(&self.parts);
+        parts.place = Place::Host(host, port);
+        Self::new(parts)
+    }
+
+    /// Whether both are one server, by their names.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.text == other.text
     }
 
     /// What has to be done about an error on a live connection, and whether to replace that: a new
@@ -103,6 +123,17 @@ mod tests {
         let address = Address::from_url(url).expect("a good URL");
         let expected = r#"Address("`main` of one:26379,two:26379")"#;
         assert_eq!(format!("{address:?}"), expected);
+    }
+
+    #[test]
+    fn another_node_has_the_same_login() {
+        let address = Address::from_url("redis://u:p@a:7000").expect("a good URL");
+        for (host, text) in [("b", "b:7001"), ("", "a:7001")] {
+            let other = address.at(host, 7001).expect("a good address");
+            assert_eq!(other.to_string(), text);
+            assert_eq!(other.parts.password.as_deref(), Some("p"));
+            assert!(!other.same(&address));
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@ impl Endpoint {
         let plain = match place {
             Place::Host(host, port) => ConnectionAddr::Tcp(host.clone(), *port),
             Place::Socket(path) => ConnectionAddr::Unix(path.clone()),
-            Place::Master { .. } => return Err(bad("a single server was expected".to_owned())),
+            Place::Master { .. } | Place::Cluster(_) => {
+                return Err(bad("a single server was expected".to_owned()));
+            }
         };
         let (client, unencrypted) = match (place, certificates) {
             (Place::Host(host, port), Some(certificates)) => {

@@ -39,6 +39,29 @@ pub(super) fn wants_another_server(error: &RedisError) -> bool {
     })
 }
 
+/// A node's word that another one has the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Redirect<'a> {
+    /// Just for this command: the slot is on its way there.
+    pub(super) ask: bool,
+    /// Empty for the host of the node that says so.
+    pub(super) host: &'a str,
+    pub(super) port: u16,
+}
+
+/// Whether the fault is `MOVED slot host:port` or `ASK slot host:port`: nothing was done then.
+pub(super) fn redirect(fault: &Fault) -> Option<Redirect<'_>> {
+    let mut words = fault.text.split([' ', ';']);
+    let ask = match words.next()? {
+        "MOVED" => false,
+        "ASK" => true,
+        _ => return None,
+    };
+    let (host, port) = words.nth(1)?.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    Some(Redirect { ask, host, port })
+}
+
 /// Whether the server wants other credentials than it was given.
 pub(super) fn is_login(error: &RedisError) -> bool {
     server_code(error).is_some_and(|(code, _)| matches!(code, "NOAUTH" | "WRONGPASS"))
@@ -67,6 +90,7 @@ fn is_config(detail: &str) -> bool {
         "db index is out of range",
         "invalid db index",
         "select is not allowed in cluster mode",
+        "cluster support disabled",
         "without any password configured",
         "exhausted the last possible id",
         "wrong number of arguments",
@@ -120,7 +144,12 @@ fn explain(code: &str, detail: &str) -> String {
         "ERR" if detail.contains("exhausted the last possible") => {
             "; somebody added an entry with the highest id: publish to a stream of another name"
         }
-        "MOVED" | "ASK" | "CROSSSLOT" => "; a redis cluster is not supported, use a single server",
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            "; this is a node of a redis cluster, whose URL begins with `redis+cluster://`"
+        }
+        "ERR" if detail.contains("cluster support disabled") => {
+            "; this is a single server, whose URL begins with `redis://`"
+        }
         _ => "",
     };
     format!("{code} {}{cure}", detail.trim_end().trim_end_matches('.'))
@@ -210,6 +239,7 @@ mod tests {
                 Config,
             ),
             ("ERR DB index is out of range", Config),
+            ("ERR This instance has cluster support disabled", Config),
             (
                 "ERR AUTH <password> called without any password configured for the default user.",
                 Config,
@@ -243,6 +273,25 @@ mod tests {
             while_connecting(&late, &"h:1").class,
             FaultClass::Unreachable
         );
+    }
+
+    #[test]
+    fn a_redirect_names_the_other_node() {
+        for (line, ask, host, port) in [
+            ("MOVED 105 127.0.0.1:7001", false, "127.0.0.1", 7001),
+            ("ASK 105 ::1:7002", true, "::1", 7002),
+            ("MOVED 105 :7003", false, "", 7003),
+        ] {
+            let fault = classify(&answer(line));
+            assert_eq!(
+                redirect(&fault),
+                Some(Redirect { ask, host, port }),
+                "{line}"
+            );
+        }
+        for line in ["MOVED", "ERR MOVED 105 127.0.0.1:7001", "CLUSTERDOWN x"] {
+            assert_eq!(redirect(&classify(&answer(line))), None, "{line}");
+        }
     }
 
     #[test]

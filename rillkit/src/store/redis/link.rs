@@ -95,7 +95,8 @@ impl Link {
         self.sort(number, answer)
     }
 
-    fn sort<T>(&self, number: u64, answer: RedisResult<T>) -> Result<T, Fault> {
+    /// What came of a command on the connection of this number; a broken one is made anew next time.
+    pub(super) fn sort<T>(&self, number: u64, answer: RedisResult<T>) -> Result<T, Fault> {
         answer.map_err(|error| {
             let (fault, replace) = self.inner.address.judge(&error);
             if replace {
@@ -116,6 +117,10 @@ impl Link {
         }
     }
 
+    pub(super) fn is_connected(&self) -> bool {
+        self.live().is_ok()
+    }
+
     fn live(&self) -> Result<(MultiplexedConnection, u64), u64> {
         let live = self
             .inner
@@ -128,7 +133,8 @@ impl Link {
         }
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), Fault> {
+    /// The connection and its number, by which [`sort`](Self::sort) knows it.
+    pub(super) async fn connection(&self) -> Result<(MultiplexedConnection, u64), Fault> {
         match self.live() {
             Ok(live) => Ok(live),
             // On the heap: every command's future would have room for it otherwise.

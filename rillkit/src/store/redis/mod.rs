@@ -1,30 +1,36 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
-//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`fault`]
-//! sorts errors, [`reply`] reads answers, [`reader`] is the connection that waits for new entries,
-//! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
-//! itself. What an operation means is written in [`store`](super).
+//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
+//! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers, [`reader`]
+//! is the connection that waits for new entries, [`permissions`] finds out what is forbidden, and
+//! [`server_facts`] what the server says about itself. What an operation means is written in
+//! [`store`](super).
 
 mod address;
+mod asking;
+mod cluster;
 mod endpoint;
 mod fault;
 mod link;
+mod links;
+mod nodes;
 mod parts;
 mod permissions;
 mod reader;
 mod reply;
 mod sentinel;
 mod server_facts;
+mod slot;
 mod tls;
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Script, ScriptInvocation, Value, cmd};
 
-pub(crate) use self::address::Address;
-use self::link::Link;
+use self::links::Links;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
 pub(crate) use self::server_facts::ServerFacts;
@@ -33,6 +39,7 @@ use super::{
     Take, Taken, Token,
 };
 use crate::entry_id::EntryId;
+use crate::error::Error;
 use crate::fields::Fields;
 
 static ACK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ack.lua")));
@@ -57,33 +64,45 @@ pub(crate) fn parse_reply(wire: &[u8]) -> usize {
     reply::read(reply).map_or(0, |entries| entries.len())
 }
 
-/// A Redis server. Clones share one connection.
+/// A Redis server, or a cluster of them. Clones share one connection, in a cluster one to each node.
 #[derive(Debug, Clone)]
 pub(crate) struct RedisStore {
-    link: Link,
+    links: Links,
 }
 
 impl RedisStore {
-    pub(crate) fn new(address: Address) -> Self {
-        Self {
-            link: Link::new(address),
-        }
+    pub(crate) fn new(parts: Parts) -> Result<Self, Error> {
+        Links::new(parts).map(|links| Self { links })
     }
 
-    pub(crate) fn address(&self) -> &Address {
-        self.link.address()
+    pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
+        Self::new(Parts::from_url(url)?)
     }
 
     pub(super) fn separate(&self) -> Self {
-        Self::new(self.link.address().clone())
+        Self {
+            links: self.links.separate(),
+        }
+    }
+
+    pub(super) async fn check(&self) -> Result<(), Fault> {
+        self.links.check().await
+    }
+
+    pub(super) fn together(&self, stream: &str, dlq: &str) -> Result<(), Fault> {
+        self.links.together(stream, dlq)
     }
 
     pub(super) async fn facts(&self) -> ServerFacts {
-        server_facts::ask(&self.link).await
+        match self.links.any().await {
+            Ok(link) => server_facts::ask(&link).await,
+            Err(_) => ServerFacts::default(),
+        }
     }
 
     pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
-        permissions::check(&self.link, consumer, dlq).await
+        let link = self.links.home(consumer).await?;
+        permissions::check(&link, consumer, dlq).await
     }
 
     pub(super) async fn publish(
@@ -95,18 +114,32 @@ impl RedisStore {
             return Ok(Vec::new());
         }
         if let [entry] = entries {
-            let answer = self.link.run(&xadd(stream, entry)).await;
+            let answer = self.links.run(stream, &xadd(stream, entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
         }
         let mut pipeline = Pipeline::with_capacity(entries.len());
         for entry in entries {
             pipeline.add_command(xadd(stream, entry));
         }
-        let answers = self.link.run_all(pipeline.ignore_errors()).await?;
-        Ok(answers
-            .into_iter()
-            .map(|answer| answer.and_then(|id| reply::id(&id)))
-            .collect())
+        let pipeline = pipeline.ignore_errors();
+        let answers = self.links.run_all(stream, pipeline).await?;
+        let (mut ids, mut broken) = (Vec::with_capacity(answers.len()), None);
+        for (answer, entry) in answers.into_iter().zip(entries) {
+            let answer = match (answer, &broken) {
+                (Err(sent_on), Some(fault)) if self.links.sends_on(&sent_on) => {
+                    Err(Fault::clone(fault))
+                }
+                // The slot moved in the middle of the pipeline.
+                (Err(sent_on), None) if self.links.sends_on(&sent_on) => {
+                    let answer = self.links.run(stream, &xadd(stream, entry)).await;
+                    broken = answer.as_ref().err().cloned();
+                    answer
+                }
+                (answer, _) => answer,
+            };
+            ids.push(answer.and_then(|id| reply::id(&id)));
+        }
+        Ok(ids)
     }
 
     pub(super) async fn ensure_group(
@@ -121,7 +154,7 @@ impl RedisStore {
             Start::After(id) => create.arg(id.to_string()),
             Start::New => create.arg("$"),
         };
-        match self.link.run(create.arg("MKSTREAM")).await {
+        match self.links.run(stream, create.arg("MKSTREAM")).await {
             Ok(_) => Ok(Group::Created),
             Err(fault) if fault.text.starts_with("BUSYGROUP") => Ok(Group::Existed),
             Err(fault) => Err(fault),
@@ -129,7 +162,7 @@ impl RedisStore {
     }
 
     pub(super) async fn reader(&self, consumer: &Consumer) -> Result<RedisReader, Fault> {
-        RedisReader::connect(&self.link, consumer).await
+        self.links.reader(consumer).await
     }
 
     pub(super) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
@@ -141,7 +174,7 @@ impl RedisStore {
         for id in ids {
             id_arg(&mut ack, *id);
         }
-        self.link.run(&ack).await.map(drop)
+        self.links.run(consumer.stream, &ack).await.map(drop)
     }
 
     pub(super) async fn ack_fenced(
@@ -236,9 +269,10 @@ impl RedisStore {
                 .dead_letter_in_steps(consumer, token, dlq, letter)
                 .await;
         }
+        self.together(consumer.stream, dlq)?;
         let answer = self
-            .link
-            .run_script(&DEAD_LETTER, |script| {
+            .links
+            .run_script(consumer.stream, &DEAD_LETTER, |script| {
                 script
                     .key(consumer.stream)
                     .key(dlq)
@@ -267,15 +301,15 @@ impl RedisStore {
             Some(other) => return Ok(*other),
             None => return Err(reply::odd("a script")),
         }
-        self.link.run(&xadd(dlq, letter)).await?;
+        self.links.run(dlq, &xadd(dlq, letter)).await?;
         self.ack_fenced(consumer, &[token]).await?;
         Ok(Fenced::Done)
     }
 
     pub(super) async fn summary(&self, stream: &str, group: &str) -> Result<Summary, Fault> {
         let answer = reply::array(
-            self.link
-                .run(cmd("XPENDING").arg(stream).arg(group))
+            self.links
+                .run(stream, cmd("XPENDING").arg(stream).arg(group))
                 .await?,
         )?;
         let [pending, lowest, _, consumers] =
@@ -296,8 +330,8 @@ impl RedisStore {
 
     pub(super) async fn peers(&self, stream: &str, group: &str) -> Result<Vec<Peer>, Fault> {
         let answer = self
-            .link
-            .run(cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group))
+            .links
+            .run(stream, cmd("XINFO").arg("CONSUMERS").arg(stream).arg(group))
             .await?;
         let rows = reply::array(answer)?.into_iter().map(|row| {
             let row = reply::array(row)?;
@@ -327,7 +361,7 @@ impl RedisStore {
             .arg("+")
             .arg(count)
             .arg(consumer);
-        let rows = reply::array(self.link.run(&ask).await?)?
+        let rows = reply::array(self.links.run(stream, &ask).await?)?
             .into_iter()
             .map(|row| {
                 let row = reply::array(row)?;
@@ -359,7 +393,10 @@ impl RedisStore {
     }
 
     pub(super) async fn groups(&self, stream: &str) -> Result<Vec<(String, EntryId)>, Fault> {
-        let answer = self.link.run(cmd("XINFO").arg("GROUPS").arg(stream)).await;
+        let answer = self
+            .links
+            .run(stream, cmd("XINFO").arg("GROUPS").arg(stream))
+            .await;
         let Some(answer) = unless_missing(answer)? else {
             return Ok(Vec::new());
         };
@@ -375,7 +412,10 @@ impl RedisStore {
     }
 
     pub(super) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Fault> {
-        let answer = self.link.run(cmd("XINFO").arg("STREAM").arg(stream)).await;
+        let answer = self
+            .links
+            .run(stream, cmd("XINFO").arg("STREAM").arg(stream))
+            .await;
         let Some(answer) = unless_missing(answer)? else {
             return Ok(None);
         };
@@ -399,7 +439,7 @@ impl RedisStore {
             .arg(to.to_string())
             .arg("COUNT")
             .arg(count);
-        reply::entries(self.link.run(&range).await?)
+        reply::entries(self.links.run(stream, &range).await?)
     }
 
     pub(super) async fn replay(
@@ -412,9 +452,10 @@ impl RedisStore {
         if fields.len() > SCRIPT_FIELDS {
             return self.replay_in_steps(dlq, id, stream, fields).await;
         }
+        self.together(stream, dlq)?;
         let answer = self
-            .link
-            .run_script(&REPLAY, |script| {
+            .links
+            .run_script(dlq, &REPLAY, |script| {
                 script.key(dlq).key(stream).arg(id.to_string());
                 for (name, value) in fields.iter() {
                     script.arg(name).arg(value);
@@ -439,9 +480,9 @@ impl RedisStore {
         if self.range(dlq, id, id, 1).await?.is_empty() {
             return Ok(Replayed::Gone);
         }
-        let moved = reply::id(&self.link.run(&xadd(stream, fields)).await?)?;
-        self.link
-            .run(cmd("XDEL").arg(dlq).arg(id.to_string()))
+        let moved = reply::id(&self.links.run(stream, &xadd(stream, fields)).await?)?;
+        self.links
+            .run(dlq, cmd("XDEL").arg(dlq).arg(id.to_string()))
             .await?;
         Ok(Replayed::Moved(moved))
     }
@@ -481,7 +522,14 @@ impl RedisStore {
                 .arg(&*consumer.name);
             fill(script);
         };
-        self.link.run_script(script, fill).await
+        self.links.run_script(consumer.stream, script, fill).await
+    }
+}
+
+/// Its address, never the login.
+impl fmt::Display for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.links, f)
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Parts {
 pub(crate) enum Place {
     Host(String, u16),
     Socket(PathBuf),
+    /// Some nodes of a cluster.
+    Cluster(Vec<(String, u16)>),
     /// Where the sentinels say that the master of this name is.
     Master {
         name: String,
@@ -37,8 +39,7 @@ pub(crate) enum Place {
     },
 }
 
-const SCHEMES: &str =
-    "`redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://` or `memory://`";
+const SCHEMES: &str = "`redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://` or `memory://`";
 pub(crate) const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
@@ -58,9 +59,9 @@ impl Parts {
     }
 
     /// Reads `redis://[user][:password@]host[:port][/db]`, `rediss://..`,
-    /// `redis+unix:///path[?db=..&user=..&pass=..]` or
-    /// `redis+sentinel://[user][:password@]host[:port],../master[/db]`. User and password are
-    /// percent-decoded.
+    /// `redis+unix:///path[?db=..&user=..&pass=..]`,
+    /// `redis+sentinel://[user][:password@]host[:port],../master[/db]` or
+    /// `redis+cluster://[user][:password@]host[:port],..`. User and password are percent-decoded.
     pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let bad = |why: String| {
@@ -73,13 +74,18 @@ impl Parts {
                 ),
             )
         };
-        if matches!(scheme, "rediss" | "valkeys" | "rediss+sentinel") {
+        if matches!(
+            scheme,
+            "rediss" | "valkeys" | "rediss+sentinel" | "rediss+cluster"
+        ) {
             tls::require()?;
         }
         match scheme {
             "" => Err(bad("it has no scheme".to_owned())),
             "redis+sentinel" => sentinels(rest, false).map_err(bad),
             "rediss+sentinel" => sentinels(rest, true).map_err(bad),
+            "redis+cluster" => cluster(rest, false).map_err(bad),
+            "rediss+cluster" => cluster(rest, true).map_err(bad),
             _ => {
                 let info = url.into_connection_info();
                 info.map_err(|error| reason(&error))
@@ -141,11 +147,6 @@ fn sentinels(rest: &str, tls: bool) -> Result<Parts, String> {
     if name.is_empty() || !name.chars().all(is_name) {
         return Err("the name of the master is missing, as in `/mymaster` or `/mymaster/0`".into());
     }
-    // Each piece is read as a URL of one server, so that the rules are the same.
-    let read = |url: String| {
-        let info = url.into_connection_info().map_err(|error| reason(&error))?;
-        single(&info)
-    };
     let mut sentinels = Vec::new();
     for host in hosts.split(',') {
         let has_port = host
@@ -158,7 +159,7 @@ fn sentinels(rest: &str, tls: bool) -> Result<Parts, String> {
         };
         match read(format!("redis://{host}{port}"))?.place {
             Place::Host(host, port) => sentinels.push((host, port)),
-            Place::Socket(_) | Place::Master { .. } => return Err("a host was expected".into()),
+            _ => return Err("a host was expected".into()),
         }
     }
     let login = read(format!("redis://{user}localhost/{db}"))?;
@@ -168,6 +169,42 @@ fn sentinels(rest: &str, tls: bool) -> Result<Parts, String> {
         tls,
         ..login
     })
+}
+
+/// Reads what stands behind `redis+cluster://`.
+fn cluster(rest: &str, tls: bool) -> Result<Parts, String> {
+    let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    let mut nodes = Vec::new();
+    for host in hosts.split(',') {
+        match read(format!("redis://{host}"))?.place {
+            Place::Host(host, port) => nodes.push((host, port)),
+            _ => return Err("a host was expected".into()),
+        }
+    }
+    let login = read(format!("redis://{user}localhost/{db}"))?;
+    Ok(Parts {
+        place: Place::Cluster(nodes),
+        tls,
+        ..login
+    })
+}
+
+/// Reads a piece of a URL as the URL of one server, so that the rules are the same.
+fn read(url: String) -> Result<Parts, String> {
+    let info = url.into_connection_info().map_err(|error| reason(&error))?;
+    single(&info)
+}
+
+fn listed(hosts: &[(String, u16)]) -> String {
+    let hosts: Vec<_> = hosts
+        .iter()
+        .map(|(host, port)| format!("{host}:{port}"))
+        .collect();
+    hosts.join(",")
 }
 
 pub(super) fn reason(error: &RedisError) -> String {
@@ -183,13 +220,8 @@ impl fmt::Display for Place {
         match self {
             Self::Host(host, port) => write!(f, "{host}:{port}"),
             Self::Socket(path) => write!(f, "{}", path.display()),
-            Self::Master { name, sentinels } => {
-                let sentinels: Vec<_> = sentinels
-                    .iter()
-                    .map(|(host, port)| format!("{host}:{port}"))
-                    .collect();
-                write!(f, "`{name}` of {}", sentinels.join(","))
-            }
+            Self::Cluster(nodes) => f.write_str(&listed(nodes)),
+            Self::Master { name, sentinels } => write!(f, "`{name}` of {}", listed(sentinels)),
         }
     }
 }
@@ -239,6 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn urls_of_clusters_are_read() {
+        let parts =
+            Parts::from_url("redis+cluster://us%40er:p%2Fw@a:7000,b,[::1]:1").expect("good");
+        let nodes = [("a", 7000), ("b", 6379), ("::1", 1)];
+        let nodes = nodes.map(|(host, port)| (host.into(), port)).into();
+        assert_eq!(parts.place, Place::Cluster(nodes));
+        assert_eq!(parts.username.as_deref(), Some("us@er"));
+        assert_eq!(parts.password.as_deref(), Some("p/w"));
+        assert_eq!(parts.place.to_string(), "a:7000,b:6379,::1:1");
+    }
+
+    #[test]
     fn bad_urls_say_what_was_expected_and_hide_the_password() {
         for url in [
             "",
@@ -253,6 +297,11 @@ mod tests {
             "redis+sentinel://u:S3CR3T@h:x/main",
             "redis+sentinel://u:S3CR3T@h/main/db",
             "redis+sentinel://u:S3CR3T@h/main?db=1",
+            "redis+cluster://",
+            "redis+cluster://u:S3CR3T@",
+            "redis+cluster://u:S3CR3T@h:1,",
+            "redis+cluster://u:S3CR3T@h:1,h:x",
+            "redis+cluster://u:S3CR3T@h/db",
         ] {
             let error = Parts::from_url(url).expect_err(url);
             assert_eq!(error.kind(), ErrorKind::Url, "{url}");
@@ -266,6 +315,7 @@ mod tests {
     fn tls_is_asked_for_by_the_scheme() {
         assert!(Parts::from_url("rediss://h").expect("good").tls);
         assert!(Parts::from_url("rediss+sentinel://h/m").expect("good").tls);
+        assert!(Parts::from_url("rediss+cluster://h").expect("good").tls);
         let error = Parts::from_url("rediss://h/#insecure").expect_err("no way around it");
         assert!(error.to_string().contains("CA certificate"), "{error}");
     }

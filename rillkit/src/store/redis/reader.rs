@@ -8,6 +8,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value, cmd};
 
+use super::asking::Asking;
+use super::cluster::Seat;
 use super::link::{self, Link, RESPONSE_TIMEOUT};
 use super::reply;
 use crate::store::{Consumer, Entry, Fault, FaultClass};
@@ -19,10 +21,16 @@ pub(crate) struct RedisReader {
     client_id: Option<u64>,
     shared: Link,
     consumer: Consumer,
+    /// In a cluster, the node it is connected to.
+    seat: Option<Seat>,
 }
 
 impl RedisReader {
-    pub(super) async fn connect(shared: &Link, consumer: &Consumer) -> Result<Self, Fault> {
+    pub(super) async fn connect(
+        shared: &Link,
+        consumer: &Consumer,
+        seat: Option<Seat>,
+    ) -> Result<Self, Fault> {
         // No response timeout: it would hit blocking reads. Each read has a deadline of its own.
         let mut connection = link::connect(shared.address(), None).await?;
         let mut ask = cmd("CLIENT");
@@ -36,6 +44,7 @@ impl RedisReader {
             client_id,
             shared: shared.clone(),
             consumer: consumer.clone(),
+            seat,
         })
     }
 
@@ -47,24 +56,34 @@ impl RedisReader {
         let mut connection = self.connection.clone();
         let command = self.command(count, block);
         let deadline = block.unwrap_or_default() + RESPONSE_TIMEOUT;
-        let shared = self.shared.clone();
+        let (seat, shared) = (self.seat.clone(), self.shared.clone());
         async move {
-            match tokio::time::timeout(deadline, command.query_async::<Value>(&mut connection))
-                .await
-            {
-                Ok(Ok(reply)) => reply::read(reply),
+            let answer = async {
+                match &seat {
+                    Some(Seat { asking: true, .. }) => {
+                        command.query_async::<Value>(&mut Asking(connection)).await
+                    }
+                    _ => command.query_async(&mut connection).await,
+                }
+            };
+            let fault = match tokio::time::timeout(deadline, answer).await {
+                Ok(Ok(reply)) => return reply::read(reply),
                 Ok(Err(error)) => {
                     let (mut fault, replace) = shared.address().judge(&error);
                     if replace {
                         fault.class = FaultClass::Reconnect;
                     }
-                    Err(fault)
+                    fault
                 }
-                Err(_) => Err(Fault::new(
+                Err(_) => Fault::new(
                     FaultClass::Reconnect,
                     "the server did not answer a read within its block time",
-                )),
-            }
+                ),
+            };
+            Err(match seat {
+                Some(seat) => seat.fault(fault),
+                None => fault,
+            })
         }
     }
 

@@ -1,5 +1,6 @@
 //! How messages are delivered, retried, dead-lettered and handed on, on a real server and in process.
 
+mod boundaries;
 mod connections;
 mod decode;
 mod dlq;
@@ -9,6 +10,7 @@ mod kill;
 mod latency;
 mod lease;
 mod limits;
+mod load;
 mod outage;
 mod peer;
 mod place;

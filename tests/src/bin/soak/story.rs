@@ -52,7 +52,11 @@ pub(crate) fn excuses(ledger: &Ledger, plan: &Plan, run: &Run, until: u64) -> Ve
     let away: u64 = troubles
         .iter()
         .filter(|trouble| !matches!(trouble.fault, Fault::OutOfMemory | Fault::DestroyGroup))
-        .filter_map(|trouble| Some(overlap(trouble.from, trouble.to)? + RECONNECT))
+        .filter_map(|trouble| {
+            let length = overlap(trouble.from, trouble.to)?;
+            let is_short = trouble.fault.only_ends_connections();
+            Some(RECONNECT + if is_short { 0 } else { length })
+        })
         .sum();
     if away >= lease / 2 {
         excuses.push(Excuse::CutOff);

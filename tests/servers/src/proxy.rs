@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Proxy {
     pub fn to(port: u16) -> Self {
         let listener = port::listen();
         let shared = Arc::new(Shared {
-            target: port,
+            target: AtomicU16::new(port),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -49,6 +49,12 @@ impl Proxy {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Leads new connections to another port, as after a failover. Those that live stay where they are:
+    /// [`cut`](Self::cut) ends them.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.target.store(port, Ordering::SeqCst);
     }
 
     /// Refuses new connections, as a host does on which no server runs. Those that live go on:
@@ -195,7 +201,7 @@ impl Entrance {
 
 #[derive(Debug)]
 struct Shared {
-    target: u16,
+    target: AtomicU16,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -238,7 +244,7 @@ impl Shared {
 
     /// Connects to the server for `client` and starts the two threads that pass what either says.
     fn link(shared: &Arc<Self>, client: TcpStream) -> io::Result<()> {
-        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, shared.target));
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst)));
         let server = TcpStream::connect_timeout(&target, Duration::from_secs(1))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
@@ -591,6 +597,16 @@ mod tests {
         assert!(client.receive().is_err());
         assert_eq!(server.command(&["GET", "counter"]).text(), "1");
         assert!(server.command(&["GET", "after"]).is_nil());
+    }
+
+    #[test]
+    fn new_connections_are_led_to_another_server() {
+        let ((_one, proxy), other) = (pair(), Server::start());
+        let mut old = client(&proxy);
+        old.command(&["SET", "key", "old"]).unwrap();
+        proxy.lead_to(other.port());
+        assert_eq!(old.command(&["GET", "key"]).unwrap().text(), "old");
+        assert!(client(&proxy).command(&["GET", "key"]).unwrap().is_nil());
     }
 
     #[test]

@@ -60,6 +60,25 @@ async fn of_ten_workers_one_takes_over() {
     }
 }
 
+/// Each run ends its process, and all others look for what is due: one takes it, once a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_ten_workers_one_takes_over_in_each_lease() {
+    let place = Place::redis();
+    let mut workers: Vec<_> = (0..10).map(|_| Process::start(&place, "single")).collect();
+    place.publish("single", "poison", "abort").await;
+    wait_until("it is dead", || place.length("single-dlq") == 1);
+    workers.iter_mut().for_each(Process::kill);
+    let mut started: Vec<_> = workers.iter().flat_map(Process::started).collect();
+    started.sort();
+    let expected: Vec<_> = (1..=3)
+        .map(|delivery| ("poison".to_owned(), delivery))
+        .collect();
+    assert_eq!(started, expected);
+    let letters = place.letters("single-dlq").await;
+    assert_eq!(letters[0].get("x-reason"), "exhausted");
+    assert!(place.pending("single", "workers").is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_entries_are_taken_over() {
     let place = Place::redis();

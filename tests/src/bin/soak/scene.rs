@@ -128,7 +128,7 @@ impl Scene {
             Fault::BlackHole => {
                 self.ways[way].black_hole(true);
                 // What is in it gets through late, or never.
-                self.lasts(step, way, step.pick % 3 == 0);
+                self.lasts(step, way, step.pick.is_multiple_of(3));
             }
             Fault::Delay => {
                 self.ways[way].delay(Duration::from_millis(20));

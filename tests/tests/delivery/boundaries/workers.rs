@@ -1,22 +1,10 @@
-//! Every command that moves a message, broken at its boundaries: its answer is lost after the server has carried
-//! it out, its connection is cut before it arrives, and its worker is killed before and after it. Whatever is
-//! broken, nothing is lost, and nothing runs more often than the tables say.
+//! What workers do: reads, acks, claims, touches, dead letters and hand-backs.
 
 use rillkit_servers::{Proxy, Server, wait_until};
-use rillkit_tests::Job;
 
+use super::{Boundary, add, is_settled, script, word};
 use crate::place::{Letter, Place};
 use crate::process::Process;
-
-macro_rules! script {
-    ($name:literal) => {
-        Some(include_str!(concat!(
-            "../../../rillkit/src/store/redis/scripts/",
-            $name,
-            ".lua"
-        )))
-    };
-}
 
 /// What is broken first in the life of a job.
 struct Step {
@@ -144,42 +132,7 @@ const HAND_BACK: Step = Step {
     ..PLAIN
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Boundary {
-    ReplyLost,
-    RequestLost,
-    KilledBefore,
-    KilledAfter,
-}
-
 impl Boundary {
-    const ALL: [Self; 4] = [
-        Self::ReplyLost,
-        Self::RequestLost,
-        Self::KilledBefore,
-        Self::KilledAfter,
-    ];
-
-    fn kills(self) -> bool {
-        matches!(self, Self::KilledBefore | Self::KilledAfter)
-    }
-
-    fn set(self, proxy: &Proxy, word: &str) {
-        match self {
-            Self::ReplyLost => proxy.lose_reply_of(word),
-            Self::RequestLost => proxy.lose_request_of(word),
-            Self::KilledBefore => proxy.hold_request_of(word),
-            Self::KilledAfter => proxy.hold_reply_of(word),
-        }
-    }
-
-    #[track_caller]
-    fn wait_for(self, proxy: &Proxy) {
-        wait_until(&format!("it breaks at {self:?}"), || {
-            proxy.lost_replies() + proxy.lost_requests() == 1
-        });
-    }
-
     fn of(self, counts: &Counts) -> usize {
         match self {
             Self::ReplyLost => counts.reply_lost,
@@ -188,30 +141,6 @@ impl Boundary {
             Self::KilledAfter => counts.killed_after,
         }
     }
-}
-
-/// The word by which the step's command is known on the wire.
-fn word(place: &Place, command: &str, script: Option<&str>) -> String {
-    match script {
-        Some(script) => place.ask(&["SCRIPT", "LOAD", script]).text(),
-        None => command.into(),
-    }
-}
-
-fn add(place: &Place, stream: &str, does: &str) {
-    let body = serde_json::to_string(&Job::new("job", does)).expect("JSON");
-    place.ask(&["XADD", stream, "*", "data", &body]);
-}
-
-/// Whether nothing of the stream is unread or pending.
-fn is_settled(place: &Place, stream: &str) -> bool {
-    let group = &place.ask(&["XINFO", "GROUPS", stream])[0];
-    let read = group
-        .list()
-        .chunks(2)
-        .find_map(|field| (field[0].text() == "last-delivered-id").then(|| field[1].text()));
-    let last = place.ask(&["XREVRANGE", stream, "+", "-", "COUNT", "1"])[0][0].text();
-    read == Some(last) && place.pending(stream, "workers").is_empty()
 }
 
 async fn break_at(step: &Step, boundary: Boundary) {
@@ -311,72 +240,6 @@ at_every_boundary![
     a_take_over: TAKE_OVER,
     a_hand_back: HAND_BACK,
 ];
-
-/// A process that publishes or replays, broken at `boundary`; what it says that it was told.
-fn act_at(place: &Place, proxy: &Proxy, act: &str, word: &str, boundary: Boundary) -> Vec<String> {
-    boundary.set(proxy, word);
-    let url = proxy.url();
-    let mut process = Process::with(place, "jobs", &[("REDIS_URL", &url), ("ACT", act)]);
-    boundary.wait_for(proxy);
-    if boundary.kills() {
-        process.kill();
-    } else {
-        assert!(process.wait().success());
-    }
-    process.said()
-}
-
-/// What the publisher is told, and how many entries there are.
-const PUBLISHED: [(Boundary, &[&str], i64); 4] = [
-    (Boundary::ReplyLost, &["told Unknown"], 1),
-    (Boundary::RequestLost, &["told Unknown"], 0),
-    (Boundary::KilledBefore, &[], 0),
-    (Boundary::KilledAfter, &[], 1),
-];
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_publication() {
-    for (boundary, told, entries) in PUBLISHED {
-        let server = Server::start();
-        let (place, proxy) = (Place::on(&server), Proxy::to(server.port()));
-        let said = act_at(&place, &proxy, "publish", "XADD", boundary);
-        assert_eq!(said, told, "{boundary:?}");
-        assert_eq!(place.length("jobs"), entries, "{boundary:?}");
-    }
-}
-
-/// What the one that replays is told, and how many of two letters it has moved; with the rest another one goes on.
-const REPLAYED: [(Boundary, &[&str], i64); 4] = [
-    (Boundary::ReplyLost, &["told Unknown"], 1),
-    (Boundary::RequestLost, &["told Unknown"], 0),
-    (Boundary::KilledBefore, &[], 0),
-    (Boundary::KilledAfter, &[], 1),
-];
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_replay() {
-    for (boundary, told, moved) in REPLAYED {
-        let server = Server::start();
-        let (place, proxy) = (Place::on(&server), Proxy::to(server.port()));
-        for name in ["one", "other"] {
-            let body = serde_json::to_string(&Job::new(name, "ok")).expect("JSON");
-            place.ask(&["XADD", "jobs-dlq", "*", "data", &body, "x-stream", "jobs"]);
-        }
-        let word = word(&place, "", script!("replay"));
-        let said = act_at(&place, &proxy, "replay", &word, boundary);
-        assert_eq!(said, told, "{boundary:?}");
-        assert_eq!(place.length("jobs"), moved, "{boundary:?}");
-        assert_eq!(place.length("jobs-dlq"), 2 - moved, "{boundary:?}");
-        assert_eq!(
-            place.broker.replay_dlq("jobs").await,
-            Ok(2 - moved as usize)
-        );
-        let worker = Process::start(&place, "jobs");
-        wait_until("both are handled", || worker.ended().len() == 2);
-        wait_until("and settled", || is_settled(&place, "jobs"));
-        assert_eq!(place.length("jobs"), 2, "{boundary:?}");
-    }
-}
 
 /// The claim of the last delivery was carried out, and its answer lost: it has not run, so it is not used up,
 /// although others look for messages that are.

@@ -49,8 +49,6 @@ pub(crate) struct Intake {
     events: mpsc::UnboundedSender<Event>,
     /// Entries that were asked for and arrived, since the start.
     arrived: u64,
-    /// The last two ticks at which no answer was there.
-    ticks: [Instant; 2],
     cautious: usize,
     trouble: Trouble,
 }
@@ -96,7 +94,6 @@ impl Intake {
             demand,
             events,
             arrived: 0,
-            ticks: [Instant::now(); 2],
             cautious: 0,
             trouble,
         }
@@ -163,7 +160,8 @@ impl Intake {
     async fn read_on(&mut self, reader: &Reader, reads: &mut Reads) -> Result<(), Fault> {
         // Without a backlog one read waits at the server; with one, several are sent ahead.
         let mut backlog = false;
-        let mut tick = interval((self.post.policy().lease() / 6).min(BEAT));
+        // So that the loop shows signs of life also when nothing comes.
+        let mut tick = interval(BEAT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.post.pulse.beat(Part::Reading);
@@ -210,7 +208,6 @@ impl Intake {
                         self.interrupt(reader, reads).await?;
                     }
                 }
-                _ = tick.tick() => self.ticks = [self.ticks[1], Instant::now()],
             }
         }
     }
@@ -255,11 +252,9 @@ impl Intake {
         }
         let count = entries.len();
         self.arrived += count as u64;
-        // Handed out after the read was sent, and after the tick before the last: at the last one
-        // an answer may have been there, unseen by a runtime whose thread was blocked until then.
-        let since = sent.max(Some(self.ticks[0]));
-        let lease = self.post.policy().lease();
-        if since.is_some_and(|since| since.elapsed() >= lease / 2) {
+        // Handed out at some time after the read was sent: the answer may have been on its way, or lain
+        // unseen by a blocked runtime, for as long.
+        if sent.is_some_and(|sent| sent.elapsed() >= self.post.policy().lease() / 2) {
             self.keep_ours(&mut entries).await;
         }
         let messages = self.admit(entries, 1);
@@ -277,9 +272,25 @@ impl Intake {
             deliveries: 1,
         };
         let tokens: Vec<_> = entries.iter().map(token).collect();
-        let answers = self.post.store.touch(&self.post.consumer, &tokens).await;
-        let mut answers = answers.unwrap_or_default().into_iter();
-        entries.retain(|_| answers.next() == Some(Fenced::Done));
+        let (post, mut backoff) = (&self.post, Backoff::short());
+        loop {
+            let asked = Instant::now();
+            match post.store.touch(&post.consumer, &tokens).await {
+                Ok(answers) if asked.elapsed() < post.policy().lease() / 2 => {
+                    let mut answers = answers.into_iter();
+                    return entries.retain(|_| answers.next() == Some(Fenced::Done));
+                }
+                // Late again, or counted by a group that is gone.
+                Ok(_) => break,
+                Err(fault) if fault.class == FaultClass::EnsureGroup => break,
+                Err(_) => {
+                    if post.wait_or_give_up(backoff.wait()).await {
+                        break;
+                    }
+                }
+            }
+        }
+        entries.clear();
     }
 
     /// Takes entries in hand, and makes messages of those that were not.

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Event, Worker};
+use crate::backoff::Backoff;
 use crate::in_hand::Arrival;
 use crate::log;
 use crate::message::Message;
+use crate::post::Post;
 use crate::store::{Charge, Fault, FaultClass, Take, Taken, Token};
 
 impl Worker {
@@ -46,8 +48,11 @@ impl Worker {
         }
         self.free -= takes.len();
         self.step(|post, events| async move {
-            let at = Instant::now();
-            let taken = post.store.take(&post.consumer, &takes).await;
+            let mut at = Instant::now();
+            let mut taken = post.store.take(&post.consumer, &takes).await;
+            if matches!(&taken, Err(fault) if fault.class == FaultClass::Reconnect) {
+                (taken, at) = take_again(&post, &takes).await;
+            }
             let _ = events.send(Event::Claimed { takes, taken, at });
         });
         true
@@ -116,4 +121,62 @@ impl Worker {
             }
         }
     }
+}
+
+/// Takes what may have been taken before, by a claim whose answer was lost. What it made this consumer's has
+/// not run: it is taken as it is, and not counted again. Were it left to the next look, others could be first,
+/// and find it handed out too often.
+async fn take_again(post: &Post, takes: &[Take]) -> (Result<Vec<Taken>, Fault>, Instant) {
+    let mut backoff = Backoff::short();
+    loop {
+        let at = Instant::now();
+        match take_done_or_not(post, takes).await {
+            Err(fault)
+                if matches!(
+                    fault.class,
+                    FaultClass::Reconnect | FaultClass::Unreachable | FaultClass::Wait
+                ) =>
+            {
+                if post.wait_or_give_up(backoff.wait()).await {
+                    return (Err(fault), at);
+                }
+            }
+            taken => return (taken, at),
+        }
+    }
+}
+
+async fn take_done_or_not(post: &Post, takes: &[Take]) -> Result<Vec<Taken>, Fault> {
+    let store = &post.store;
+    // Under a given name it may be a twin that has it.
+    if post.has_given_name() {
+        return store.take(&post.consumer, takes).await;
+    }
+    let done: Vec<_> = takes
+        .iter()
+        .map(|take| Take {
+            token: Token {
+                id: take.token.id,
+                deliveries: take.token.deliveries + u64::from(take.charge == Charge::Counted),
+            },
+            owner: Arc::clone(&post.consumer.name),
+            min_idle: Duration::ZERO,
+            charge: Charge::Kept,
+        })
+        .collect();
+    let mut taken = store.take(&post.consumer, &done).await?;
+    let is_open = |taken: &Taken| matches!(taken, Taken::Gone | Taken::Other);
+    let places: Vec<_> = (0..taken.len())
+        .filter(|place| is_open(&taken[*place]))
+        .collect();
+    if !places.is_empty() {
+        let open: Vec<_> = places.iter().map(|place| takes[*place].clone()).collect();
+        for (place, answer) in places
+            .into_iter()
+            .zip(store.take(&post.consumer, &open).await?)
+        {
+            taken[place] = answer;
+        }
+    }
+    Ok(taken)
 }

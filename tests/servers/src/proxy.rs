@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Proxy {
     pub fn to(port: u16) -> Self {
         let listener = port::listen();
         let shared = Arc::new(Shared {
-            target: port,
+            target: AtomicU16::new(port),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -49,6 +49,12 @@ impl Proxy {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Leads new connections to another port, as after a failover. Those that live stay where they are:
+    /// [`cut`](Self::cut) ends them.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.target.store(port, Ordering::SeqCst);
     }
 
     /// Refuses new connections, as a host does on which no server runs. Those that live go on:
@@ -82,10 +88,38 @@ impl Proxy {
     /// reaches the server and is carried out; in place of its reply the connection is closed. Requests sent
     /// after it on that connection do not reach the server; replies to those before it pass.
     pub fn lose_reply_of(&self, command: &str) {
-        self.shared.state().lose_reply_of = Some(command.into());
+        let mut state = self.shared.state();
+        state.lose_reply_of = Some(command.into());
+        state.holds_lost_reply = false;
     }
 
-    /// How many replies were lost.
+    /// Loses one request: the next that [`lose_reply_of`](Self::lose_reply_of) would mean does not reach the
+    /// server, and its connection is closed.
+    pub fn lose_request_of(&self, command: &str) {
+        self.shared.state().lose_request_of = Some((command.into(), false));
+    }
+
+    /// Holds one request back for good: the next that [`lose_reply_of`](Self::lose_reply_of) would mean does not
+    /// reach the server, nor does what follows it on that connection, which stays open.
+    pub fn hold_request_of(&self, command: &str) {
+        self.shared.state().lose_request_of = Some((command.into(), true));
+    }
+
+    /// Holds one reply back for good, and what follows it on that connection, which stays open; the server has
+    /// carried the request out.
+    pub fn hold_reply_of(&self, command: &str) {
+        let mut state = self.shared.state();
+        state.lose_reply_of = Some(command.into());
+        state.holds_lost_reply = true;
+    }
+
+    /// How many requests were lost or held.
+    #[must_use]
+    pub fn lost_requests(&self) -> usize {
+        self.shared.state().lost_requests
+    }
+
+    /// How many replies were lost or held.
     #[must_use]
     pub fn lost_replies(&self) -> usize {
         self.shared.state().lost_replies
@@ -107,6 +141,7 @@ impl Proxy {
             state.black_hole = false;
             state.delay = Duration::ZERO;
             state.lose_reply_of = None;
+            state.lose_request_of = None;
         }
         self.shared.changed.notify_all();
         self.entrance().get_or_insert_with(|| {
@@ -166,7 +201,7 @@ impl Entrance {
 
 #[derive(Debug)]
 struct Shared {
-    target: u16,
+    target: AtomicU16,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -176,7 +211,11 @@ struct State {
     black_hole: bool,
     delay: Duration,
     lose_reply_of: Option<String>,
+    holds_lost_reply: bool,
     lost_replies: usize,
+    /// The word, and whether the connection stays open.
+    lose_request_of: Option<(String, bool)>,
+    lost_requests: usize,
     accepted: u64,
     live: HashMap<u64, Link>,
 }
@@ -205,7 +244,7 @@ impl Shared {
 
     /// Connects to the server for `client` and starts the two threads that pass what either says.
     fn link(shared: &Arc<Self>, client: TcpStream) -> io::Result<()> {
-        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, shared.target));
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, shared.target.load(Ordering::SeqCst)));
         let server = TcpStream::connect_timeout(&target, Duration::from_secs(1))?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
@@ -235,6 +274,11 @@ impl Shared {
             if !self.may_pass(id) {
                 return;
             }
+            match self.loses_request(&request) {
+                Some(true) => return,
+                Some(false) => break,
+                None => {}
+            }
             sent += 1;
             let is_last = self.loses_reply_of(id, sent, &request);
             if pipe.to.write_all(&bytes).is_err() {
@@ -259,7 +303,12 @@ impl Shared {
             if bytes[0] != b'>' {
                 received += 1;
             }
-            if self.is_lost(id, received) || pipe.to.write_all(&bytes).is_err() {
+            match self.loses_reply(id, received) {
+                Some(true) => return,
+                Some(false) => break,
+                None => {}
+            }
+            if pipe.to.write_all(&bytes).is_err() {
                 break;
             }
         }
@@ -297,16 +346,24 @@ impl Shared {
         is_meant
     }
 
-    fn is_lost(&self, id: u64, number: u64) -> bool {
+    /// Whether this request is the one to lose, which is so once; and then, whether its connection stays open.
+    fn loses_request(&self, request: &Reply) -> Option<bool> {
         let mut state = self.state();
-        let is_lost = state
-            .live
-            .get(&id)
-            .is_some_and(|link| link.lose == Some(number));
-        if is_lost {
-            state.lost_replies += 1;
+        let is_meant = |(word, _): &mut (String, bool)| has_word(request, word);
+        let (_, stays_open) = state.lose_request_of.take_if(is_meant)?;
+        state.lost_requests += 1;
+        Some(stays_open)
+    }
+
+    /// Whether this reply is the one to lose; and then, whether its connection stays open.
+    fn loses_reply(&self, id: u64, number: u64) -> Option<bool> {
+        let mut state = self.state();
+        let link = state.live.get(&id)?;
+        if link.lose != Some(number) {
+            return None;
         }
-        is_lost
+        state.lost_replies += 1;
+        Some(state.holds_lost_reply)
     }
 
     /// Ends a connection on both sides, once that may be seen.
@@ -540,5 +597,45 @@ mod tests {
         assert!(client.receive().is_err());
         assert_eq!(server.command(&["GET", "counter"]).text(), "1");
         assert!(server.command(&["GET", "after"]).is_nil());
+    }
+
+    #[test]
+    fn new_connections_are_led_to_another_server() {
+        let ((_one, proxy), other) = (pair(), Server::start());
+        let mut old = client(&proxy);
+        old.command(&["SET", "key", "old"]).unwrap();
+        proxy.lead_to(other.port());
+        assert_eq!(old.command(&["GET", "key"]).unwrap().text(), "old");
+        assert!(client(&proxy).command(&["GET", "key"]).unwrap().is_nil());
+    }
+
+    #[test]
+    fn a_lost_request_is_not_carried_out() {
+        let (server, proxy) = pair();
+        let mut client = client(&proxy);
+        proxy.lose_request_of("INCR");
+        let error = client.command(&["INCR", "key"]).unwrap_err();
+        assert!(matches!(
+            error.kind(),
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
+        ));
+        assert!(server.command(&["GET", "key"]).is_nil());
+        assert_eq!(proxy.lost_requests(), 1);
+    }
+
+    #[test]
+    fn what_is_held_stays_held_on_an_open_connection() {
+        let (server, proxy) = pair();
+        let (mut one, mut other) = (client(&proxy), client(&proxy));
+        proxy.hold_request_of("INCR");
+        one.send(&["INCR", "key"]).unwrap();
+        assert!(is_silent(&mut one));
+        assert!(server.command(&["GET", "key"]).is_nil());
+
+        proxy.hold_reply_of("INCR");
+        other.send(&["INCR", "key"]).unwrap();
+        wait_until("it is carried out", || proxy.lost_replies() == 1);
+        assert!(is_silent(&mut other));
+        assert_eq!(server.command(&["GET", "key"]).text(), "1");
     }
 }

@@ -2,7 +2,8 @@
 //! `start NAME DELIVERY` and `end NAME DELIVERY`.
 //!
 //! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
-//! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`).
+//! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`). With `ACT` it runs
+//! no handler: it publishes a job (`publish`) or replays the dead jobs (`replay`), and says how that ended.
 
 use std::env;
 use std::io::{self, Read};
@@ -72,6 +73,21 @@ async fn run(job: Job, msg: Message) -> Result<(), HandlerError> {
     result
 }
 
+async fn say_how_it_ends(broker: &Broker, act: &str) {
+    let told = match act {
+        "publish" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .await
+            .map(|_| 1),
+        "replay" => broker.replay_dlq("jobs").await,
+        unknown => panic!("a worker cannot `{unknown}`"),
+    };
+    match told {
+        Ok(count) => println!("told {count}"),
+        Err(error) => println!("told {:?}", error.kind()),
+    }
+}
+
 fn main() -> ExitCode {
     if env::var_os("LOG").is_some() {
         tracing_subscriber::fmt()
@@ -95,7 +111,13 @@ fn main() -> ExitCode {
             let grace = grace.parse().expect("a number of milliseconds");
             broker = broker.grace(Duration::from_millis(grace));
         }
-        broker.run().await
+        match env::var("ACT") {
+            Ok(act) => {
+                say_how_it_ends(&broker, &act).await;
+                Ok(())
+            }
+            Err(_) => broker.run().await,
+        }
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -86,3 +86,49 @@ fn a_broker_works_on_one_runtime_after_another() {
         assert_eq!(place.journal.ended(), round);
     }
 }
+
+/// A server that takes no more clients is waited for as one that is not there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_takes_no_more_clients_is_waited_for() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    // This place's own client is one.
+    place.ask(&["CONFIG", "SET", "maxclients", "2"]);
+    let worker = place.worker(handlers![one]);
+    let starting = tokio::spawn(async move { worker.start().await });
+    until("clients are refused", || {
+        let statistics = place.ask(&["INFO", "stats"]).text();
+        !statistics.contains("rejected_connections:0\r")
+    })
+    .await;
+    place.ask(&["CONFIG", "SET", "maxclients", "100"]);
+    let running = starting.await.expect("no panic").expect("started");
+    let body = serde_json::to_string(&Job::new("job", "ok")).expect("JSON");
+    place.ask(&["XADD", "one", "*", "data", &body]);
+    until("it is handled", || place.journal.ended() == 1).await;
+    running.drained().await.expect("drained");
+    assert_eq!(place.journal.deliveries("job"), [1]);
+    running.stop().await;
+}
+
+/// The server closes connections on which nothing is said, as it is often set up to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_the_server_closes_when_idle_cost_nothing() {
+    let server = Server::with(&["--timeout", "1"]);
+    let place = Place::on(&server);
+    let running = place.worker(handlers![one]).start().await.expect("started");
+    for round in 1..=3 {
+        let began = std::time::Instant::now();
+        until("it is idle for long", || began.elapsed().as_millis() > 2500).await;
+        let job = Job::new(format!("job{round}"), "err,ok");
+        let body = serde_json::to_string(&job).expect("JSON");
+        server.command(&["XADD", "one", "*", "data", &body]);
+        until("it is handled", || place.journal.ended() == 2 * round).await;
+        until("it is acked", || {
+            server.command(&["XPENDING", "one", "workers"])[0].int() == 0
+        })
+        .await;
+        assert_eq!(place.journal.deliveries(&format!("job{round}")), [1, 2]);
+    }
+    running.stop().await;
+}

@@ -1,9 +1,11 @@
 //! How messages are delivered, retried, dead-lettered and handed on, on a real server and in process.
 
+mod boundaries;
 mod connections;
 mod consumers;
 mod decode;
 mod dlq;
+mod failover;
 mod faults;
 mod group;
 mod health;
@@ -12,6 +14,7 @@ mod latency;
 mod lease;
 mod limits;
 mod lines;
+mod load;
 mod logs;
 mod outage;
 mod peer;
@@ -19,6 +22,7 @@ mod permissions;
 mod place;
 mod policies;
 mod process;
+mod publishers;
 mod publishing;
 mod reference;
 mod refusals;

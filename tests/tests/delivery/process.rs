@@ -107,6 +107,15 @@ impl Process {
         });
     }
 
+    /// Its memory in kilobytes; nothing where there is no `/proc`.
+    pub(crate) fn resident(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        number.map_or(0, |number| number.parse().expect("a number"))
+    }
+
     /// `kill -9`; what it said is complete afterwards.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child can be killed");

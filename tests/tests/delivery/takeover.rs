@@ -2,7 +2,7 @@
 //! are.
 
 use rillkit::{HandlerError, Message, State, handlers, subscribe};
-use rillkit_servers::{Server, wait_until};
+use rillkit_servers::{Proxy, Server, wait_until};
 use rillkit_tests::Job;
 
 use crate::place::{Journal, Place, act, until};
@@ -58,6 +58,25 @@ async fn of_ten_workers_one_takes_over() {
     for worker in workers {
         worker.stop().await;
     }
+}
+
+/// Each run ends its process, and all others look for what is due: one takes it, once a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_ten_workers_one_takes_over_in_each_lease() {
+    let place = Place::redis();
+    let mut workers: Vec<_> = (0..10).map(|_| Process::start(&place, "single")).collect();
+    place.publish("single", "poison", "abort").await;
+    wait_until("it is dead", || place.length("single-dlq") == 1);
+    workers.iter_mut().for_each(Process::kill);
+    let mut started: Vec<_> = workers.iter().flat_map(Process::started).collect();
+    started.sort();
+    let expected: Vec<_> = (1..=3)
+        .map(|delivery| ("poison".to_owned(), delivery))
+        .collect();
+    assert_eq!(started, expected);
+    let letters = place.letters("single-dlq").await;
+    assert_eq!(letters[0].get("x-reason"), "exhausted");
+    assert!(place.pending("single", "workers").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,6 +180,27 @@ async fn what_was_read_for_a_frozen_worker_is_not_run_late() {
         frozen.said()
     );
     assert_eq!(place.length("single-dlq"), 0);
+}
+
+/// The answer to a read is on its way for longer than the lease; another worker runs the message meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_and_arrives_late_is_not_run_late() {
+    let server = Server::start();
+    let (place, proxy) = (Place::on(&server), Proxy::to(server.port()));
+    let far = place.worker_at(&proxy.url(), handlers![handle]);
+    let far = far.start().await.expect("started");
+    until("it waits for messages", || place.blocked_reads() == 1).await;
+    proxy.black_hole(true);
+    place.publish("jobs", "job", "sleep:1500").await;
+    until("it is read", || place.pending("jobs", "workers").len() == 1).await;
+    let near = place.worker(handlers![handle]);
+    let near = near.start().await.expect("started");
+    until("another runs it", || place.journal.deliveries("job") == [2]).await;
+    proxy.forward();
+    near.drained().await.expect("drained");
+    assert_eq!(place.journal.deliveries("job"), [2]);
+    far.stop().await;
+    near.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

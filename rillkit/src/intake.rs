@@ -208,6 +208,7 @@ impl Intake {
                         self.interrupt(reader, reads).await?;
                     }
                 }
+                _ = tick.tick() => {}
             }
         }
     }

@@ -5,16 +5,17 @@
 //! would be pending unseen. After a connection is gone, the own pending list is compared with what
 //! is in hand.
 
-use std::collections::VecDeque;
-use std::future::poll_fn;
-use std::pin::Pin;
+mod reads;
+mod trouble;
+
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use self::reads::Reads;
+use self::trouble::Trouble;
 use crate::backoff::Backoff;
 use crate::demand::Demand;
 use crate::entry_id::EntryId;
@@ -39,9 +40,6 @@ const CAUTIOUS_READS: usize = 20;
 const INTERRUPTS: usize = 20;
 const INTERRUPT_EVERY: Duration = Duration::from_millis(50);
 
-type Answer = Result<Vec<Entry>, Fault>;
-type Read = Pin<Box<dyn Future<Output = Answer> + Send>>;
-
 pub(crate) struct Intake {
     post: Arc<Post>,
     lane: Arc<Lane>,
@@ -53,28 +51,6 @@ pub(crate) struct Intake {
     trouble: Trouble,
 }
 
-/// The reads under way on one connection, in the order in which they were sent.
-#[derive(Default)]
-struct Reads {
-    waiting: VecDeque<(Read, usize, Instant)>,
-    asked: usize,
-    /// When the last answered read had been sent.
-    last_sent: Option<Instant>,
-    /// How many the last answered read had asked for.
-    last_count: usize,
-    /// The one under way waits at the server.
-    blocked: bool,
-}
-
-/// What has gone wrong since the last good read: logged once for each change, then at growing
-/// intervals.
-struct Trouble {
-    since: Option<Instant>,
-    text: String,
-    log_next: Duration,
-    backoff: Backoff,
-}
-
 impl Intake {
     pub(crate) fn new(
         post: Arc<Post>,
@@ -82,12 +58,6 @@ impl Intake {
         demand: Arc<Demand>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let trouble = Trouble {
-            since: None,
-            text: String::new(),
-            log_next: Duration::ZERO,
-            backoff: Backoff::short(),
-        };
         Self {
             post,
             lane,
@@ -95,7 +65,7 @@ impl Intake {
             events,
             arrived: 0,
             cautious: 0,
-            trouble,
+            trouble: Trouble::none(),
         }
     }
 
@@ -441,85 +411,5 @@ impl Intake {
     fn send(&self, event: Event) {
         // The worker ends after its intake.
         let _ = self.events.send(event);
-    }
-}
-
-impl Reads {
-    /// Sends a read: it is polled once here, and its place in the queue at the server is fixed.
-    async fn send(&mut self, reader: &Reader, count: usize, block: Option<Duration>) {
-        let now = Instant::now();
-        let mut read: Read = Box::pin(reader.read(count, block));
-        let sent = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await;
-        let read = match sent {
-            Poll::Pending => read,
-            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
-        };
-        self.waiting.push_back((read, count, now));
-        self.asked += count;
-        self.blocked = block.is_some();
-    }
-
-    /// The next answer, in the order in which the reads were sent; `None` when none is under way.
-    /// Dropping this future drops no read.
-    async fn next(&mut self) -> Option<Answer> {
-        let (read, count, sent) = self.waiting.front_mut()?;
-        let (count, sent) = (*count, *sent);
-        let answer = read.as_mut().await;
-        self.waiting.pop_front();
-        self.asked -= count;
-        self.last_count = count;
-        self.last_sent = Some(sent);
-        self.blocked = false;
-        Some(answer)
-    }
-
-    /// When the oldest that is under way was sent.
-    fn oldest(&self) -> Option<Instant> {
-        self.waiting.front().map(|(_, _, sent)| *sent)
-    }
-
-    fn last_was_full(&self, entries: usize) -> bool {
-        entries >= self.last_count
-    }
-}
-
-impl Trouble {
-    fn is_going_on(&self) -> bool {
-        self.since.is_some()
-    }
-
-    fn begin(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
-    }
-
-    /// Notes a fault; how long to wait before the next try.
-    fn note(&mut self, post: &Post, fault: &Fault) -> Duration {
-        let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        let lasting = now.duration_since(since);
-        if self.text != fault.text || lasting >= self.log_next {
-            if self.text != fault.text {
-                self.backoff = if fault.class == FaultClass::Config {
-                    Backoff::slow()
-                } else {
-                    Backoff::short()
-                };
-                self.text.clone_from(&fault.text);
-            }
-            self.log_next = (lasting * 2).max(Duration::from_secs(10));
-            log::trouble(&post.consumer, fault);
-        }
-        self.backoff.wait()
-    }
-
-    /// A read was answered.
-    fn over(&mut self, post: &Post) {
-        if let Some(since) = self.since.take() {
-            log::recovered(&post.consumer, since.elapsed());
-            post.pulse.can_read();
-            self.text.clear();
-            self.log_next = Duration::ZERO;
-            self.backoff = Backoff::short();
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! message, and hands everything back at a stop.
 //!
 //! It owns the line from delivery to action; reading ([`intake`](crate::intake)), looking for
-//! overdue entries ([`takeover`](crate::takeover)) and settling ([`settle`](crate::settle)) report
+//! overdue entries ([`takeover`](crate::takeover)) and settling ([`settle`]) report
 //! to it and never call back.
 
 mod claim;

@@ -3,6 +3,7 @@
 use crate::holdings::{Letter, milliseconds};
 use crate::ledger::{Ended, Key, Ledger, Run};
 use crate::plan::{Fate, Plan, fate};
+use crate::schedule::Fault;
 use crate::story::{Excuse, excuses};
 
 /// A message, and what the run and the server know of it.
@@ -77,12 +78,11 @@ impl Case<'_> {
         excuses(self.ledger, self.plan, run, until)
     }
 
+    /// Whether its group was destroyed at any time after it was published.
     fn was_destroyed(&self) -> bool {
-        let destroyed = |run| {
-            self.excuses(run, u64::MAX)
-                .contains(&Excuse::GroupDestroyed)
-        };
-        self.runs.iter().any(destroyed)
+        let published = milliseconds(self.id) * 1000;
+        let mut troubles = self.ledger.troubles.iter();
+        troubles.any(|trouble| trouble.fault == Fault::DestroyGroup && trouble.to >= published)
     }
 
     fn fate(&self, delivery: u64) -> Fate {

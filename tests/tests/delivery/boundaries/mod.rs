@@ -66,9 +66,10 @@ fn word(place: &Place, command: &str, script: Option<&str>) -> String {
     }
 }
 
-fn add(place: &Place, stream: &str, does: &str) {
+/// Adds a job; its id.
+fn add(place: &Place, stream: &str, does: &str) -> String {
     let body = serde_json::to_string(&Job::new("job", does)).expect("JSON");
-    place.ask(&["XADD", stream, "*", "data", &body]);
+    place.ask(&["XADD", stream, "*", "data", &body]).text()
 }
 
 /// Whether nothing of the stream is unread or pending.

@@ -1,6 +1,7 @@
 //! One run of a handler: decode, call, poll; a panic or a timeout is a verdict like any other.
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -29,7 +30,7 @@ impl Attempt {
             Ok(Err(undecodable)) => Err(Verdict::Malformed(crate::error_text::capped(
                 &undecodable.0,
             ))),
-            Err(panic) => Err(Verdict::Panicked(panic_text(&*panic))),
+            Err(panic) => Err(Verdict::Panicked(panic_text(panic))),
         }
     }
 
@@ -55,7 +56,7 @@ impl Attempt {
         let future = self.future.take()?;
         catch_unwind(AssertUnwindSafe(|| drop(future)))
             .err()
-            .map(|panic| Verdict::Panicked(panic_text(&*panic)))
+            .map(|panic| Verdict::Panicked(panic_text(panic)))
     }
 }
 
@@ -69,7 +70,7 @@ impl Future for Attempt {
         let outcome = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(outcome)) => outcome.into(),
-            Err(panic) => Verdict::Panicked(panic_text(&*panic)),
+            Err(panic) => Verdict::Panicked(panic_text(panic)),
         };
         Poll::Ready(self.discard().unwrap_or(outcome))
     }
@@ -102,10 +103,19 @@ impl Future for Timed {
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned())
+/// What a panic said. Anything else than a text is left alone: it may panic again when it is dropped.
+fn panic_text(panic: Box<dyn Any + Send>) -> String {
+    let other = match panic.downcast::<String>() {
+        Ok(text) => return *text,
+        Err(other) => other,
+    };
+    match other.downcast::<&str>() {
+        Ok(text) => (*text).to_owned(),
+        Err(other) => {
+            let _ = ManuallyDrop::new(other);
+            "a panic without a message".to_owned()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +161,16 @@ mod tests {
         });
         let (verdict, _) = hangs.finish(Some(Duration::from_secs(1))).await;
         assert_eq!(verdict, Verdict::Panicked("in drop".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_panic_whose_payload_panics_is_caught() {
+        let panics = attempt(async { std::panic::panic_any(PanicsInDrop) });
+        let (verdict, _) = panics.finish(None).await;
+        assert_eq!(
+            verdict,
+            Verdict::Panicked("a panic without a message".to_owned())
+        );
     }
 
     #[test]

@@ -413,7 +413,12 @@ impl Broker {
     /// stopped among them. Cheap, and nothing is sent: see [`Health`] for an endpoint made of it.
     #[must_use]
     pub fn health(&self) -> Health {
-        let posts: Vec<_> = self.registry().iter().filter_map(Weak::upgrade).collect();
+        let posts = self
+            .registry()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect::<Vec<_>>();
+        let posts: Vec<_> = posts.into_iter().filter(|post| !post.is_over()).collect();
         Health::of(posts.iter().map(|post| &**post))
     }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::post::Post;
 use crate::pulse::Part;
-use crate::store::{Fenced, Store};
+use crate::store::{Consumer, Fault, Fenced, Store};
 
 /// The keeper of one broker's leases; it ends with the last of its posts.
 #[derive(Debug)]
@@ -91,6 +91,9 @@ impl LeaseKeeper {
     }
 }
 
+/// Entries that reads under way can bring at a time, more or less.
+const ARRIVING: usize = 2000;
+
 async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
     let lease = post.policy().lease();
     let mut inline = (EntryId::MIN, Instant::now());
@@ -106,6 +109,10 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
             .rounds(now, lease, post.policy().timeout(), &mut inline);
         for (id, running) in rounds.long {
             log::running_long(&post.consumer, id, running);
+        }
+        if post.has_read_for(lease / 3) && !post.has_given_name() {
+            // A server that cannot be reached is asked again in the next round.
+            let _ = keep_arriving(&post, &store).await;
         }
         if rounds.renew.is_empty() {
             continue;
@@ -127,4 +134,26 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
             }
         }
     }
+}
+
+/// Renews what was handed out to a read whose answer nobody has looked at yet: a handler may block
+/// the threads that would. Nobody but the pending list knows these entries.
+async fn keep_arriving(post: &Post, store: &Store) -> Result<(), Fault> {
+    let Consumer {
+        stream,
+        group,
+        name,
+    } = &post.consumer;
+    let lease = post.policy().lease();
+    let pending = store
+        .pending(stream, group, name, EntryId::MIN, ARRIVING)
+        .await?;
+    let unseen = pending.into_iter().filter(|row| {
+        row.idle >= lease / 3 && post.may_be_arriving(row.idle) && !post.hand.contains(row.token.id)
+    });
+    let unseen: Vec<_> = unseen.map(|row| row.token).collect();
+    if !unseen.is_empty() {
+        store.touch(&post.consumer, &unseen).await?;
+    }
+    Ok(())
 }

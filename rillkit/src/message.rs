@@ -204,10 +204,18 @@ impl Message {
         if self.inner.marks.settled.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.inner
+        let acked = self
+            .inner
             .lane
-            .ack_now(self.inner.id, self.inner.deliveries)
-            .await?;
+            .ack_now(self.inner.id, self.inner.deliveries);
+        // Another clone may have done it meanwhile.
+        acked.await.or_else(|error| {
+            if self.is_settled() {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })?;
         self.inner.marks.settled.store(true, Ordering::Release);
         Ok(())
     }

@@ -100,6 +100,11 @@ impl Post {
             .unwrap_or_else(PoisonError::into_inner) = since;
     }
 
+    /// Whether a read has been under way for so long.
+    pub(crate) fn has_read_for(&self, time: Duration) -> bool {
+        self.may_be_arriving(time)
+    }
+
     /// Whether a read under way may bring what was handed out to us `idle` ago.
     pub(crate) fn may_be_arriving(&self, idle: Duration) -> bool {
         self.reading_since
@@ -131,6 +136,11 @@ impl Post {
     /// Ends every attempt to reach the server that would go on otherwise: the stop is over.
     pub(crate) fn give_up(&self) {
         self.given_up.send_replace(true);
+    }
+
+    /// Whether the stop is over.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.given_up.borrow()
     }
 
     /// Waits, unless the stop is over before; whether it is.

@@ -2,6 +2,7 @@
 //! state of a message on the server. Every step checks that the message is still this consumer's,
 //! and is repeated until the server has answered.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,14 +159,18 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
         .collect();
     let answers = post.store.ack_fenced(&post.consumer, &tokens).await;
+    let mut done = HashSet::new();
     for (place, (token, answer)) in waiting.into_iter().enumerate() {
         let id = token.id;
         let result = match &answers {
             Ok(answers) => match answers.get(place) {
                 Some(Fenced::Done) => {
                     post.hand.release([id]);
+                    done.insert(id);
                     Ok(())
                 }
+                // Asked for twice at once.
+                Some(Fenced::Gone) if done.contains(&id) => Ok(()),
                 Some(Fenced::Gone | Fenced::Other) | None => Err(Error::new(
                     ErrorKind::LeaseLost,
                     format!("message {id} cannot be acked: it is no longer this consumer's"),
@@ -210,32 +215,33 @@ pub(crate) async fn ack_before_run(post: &Post, message: &Message) -> bool {
 
 /// Moves a message to the DLQ. Until that can be written, the message stays pending and in hand.
 pub(crate) async fn dead_letter(post: Arc<Post>, message: Message, reason: Reason, error: String) {
-    let id = message.id();
-    log::dead_letter(
-        &post.consumer,
-        id,
-        message.deliveries(),
-        &post.dlq,
-        reason,
-        &error,
-    );
+    let (id, delivery) = (message.id(), message.deliveries());
+    let moved = || log::dead_letter(&post.consumer, id, delivery, &post.dlq, reason, &error);
     post.hand.set_stage(id, crate::in_hand::Stage::Settling);
     let letter = dlq::letter(&post, &message, reason, &error);
-    let (mut short, mut slow) = (Backoff::short(), Backoff::slow());
+    let (mut short, mut slow, mut unknown) = (Backoff::short(), Backoff::slow(), false);
     while let Some(token) = post.hand.token(id) {
         let wait = match post
             .store
             .dead_letter(&post.consumer, token, &post.dlq, &letter)
             .await
         {
-            // Gone: done before, and the answer was lost; or somebody acked it.
-            Ok(Fenced::Done | Fenced::Gone) => break,
-            Ok(Fenced::Other) => {
+            Ok(Fenced::Done) => {
+                moved();
+                break;
+            }
+            // Done before, and the answer was lost.
+            Ok(Fenced::Gone) if unknown => {
+                moved();
+                break;
+            }
+            Ok(Fenced::Gone | Fenced::Other) => {
                 post.lease_lost(id);
                 break;
             }
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
             Err(fault) => {
+                unknown |= fault.class == FaultClass::Reconnect;
                 post.pulse.error(&fault);
                 if post.may_complain() {
                     log::dead_letter_fault(&post.consumer, id, &post.dlq, &fault);

@@ -99,6 +99,7 @@ impl Worker {
             let _ = timeout_at(last, removed).await;
         }
         self.intake.abort();
+        self.post.give_up();
         log::stopped(&self.post.consumer);
     }
 

@@ -68,3 +68,25 @@ async fn a_blocked_thread_lets_nothing_run_twice() {
     assert_eq!((runs.len(), all), (201, 201));
     assert_eq!(place.length("single-dlq"), 0);
 }
+
+/// A read is under way when the handler blocks the only thread: what it brings keeps its lease, and a
+/// worker without retries does not lose it unrun.
+#[tokio::test]
+async fn what_arrives_at_a_blocked_thread_is_not_taken_for_dead() {
+    let place = Place::redis();
+    let one = Process::with(&place, "once", &[("ONE_THREAD", "1")]);
+    wait_until("it reads", || place.blocked_reads() > 0);
+    place.publish("once", "job", "block:3000").await;
+    one.wait_for("start job 1");
+    let other = Process::start(&place, "once");
+    // Two readers stand in line; one of these goes to the blocked one.
+    place.publish_many("once", "next", 2, "ok").await;
+    wait_until("everything is handled", || {
+        one.ended().len() + other.ended().len() == 3 && place.pending("once", "workers").is_empty()
+    });
+    place.publish("once", "last", "ok").await;
+    wait_until("it goes on", || {
+        one.ended().len() + other.ended().len() == 4
+    });
+    assert_eq!(place.length("once-dlq"), 0);
+}

@@ -14,6 +14,8 @@ struct Probe<'a> {
     call: Cmd,
 }
 
+/// No stream has it: a group that is there would get a consumer by being asked.
+const NO_GROUP: &str = "rillkit:no-such-group";
 /// No entry has it.
 const NO_ENTRY: &str = "0-0";
 /// A consumer has nothing pending behind it. Not the highest id of all: to a server that is `>`, and
@@ -67,13 +69,13 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     };
     let mut read = cmd("XREADGROUP");
     read.arg("GROUP")
-        .arg(group)
+        .arg(NO_GROUP)
         .arg(&**name)
         .arg("COUNT")
         .arg(1);
     read.arg("STREAMS").arg(stream).arg(BEHIND_ALL);
     let mut claim = cmd("XCLAIM");
-    claim.arg(stream).arg(group).arg(&**name);
+    claim.arg(stream).arg(NO_GROUP).arg(&**name);
     claim.arg(0).arg(NO_ENTRY).arg("JUSTID");
     vec![
         of_stream("XREADGROUP", &read),

@@ -403,7 +403,15 @@ impl Broker {
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
-            tokio::spawn(worker.run(stop.subscribe(), settings.grace))
+            let (post, work) = (
+                Arc::clone(post),
+                worker.run(stop.subscribe(), settings.grace),
+            );
+            tokio::spawn(async move {
+                if tokio::spawn(work).await.is_err() {
+                    log::worker_lost(&post.consumer);
+                }
+            })
         };
         let workers = posts.iter().map(start).collect();
         Ok(Running::new(posts, stop, workers))

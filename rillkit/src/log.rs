@@ -144,6 +144,17 @@ pub(crate) fn marks_ignored(consumer: &Consumer, id: EntryId) {
     tracing::warn!(target: "rillkit", stream, group, %id, "the marks of message {id} are ignored: it is acked already");
 }
 
+/// A fault of RillKit itself: its leases lapse, and other workers take over.
+pub(crate) fn worker_lost(consumer: &Consumer) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::error!(
+        target: "rillkit",
+        stream,
+        group,
+        "the worker of stream {stream} and group {group} has panicked and reads no more: start the process again"
+    );
+}
+
 /// The loop cannot go on as it is. Once for each change, then at growing intervals.
 pub(crate) fn trouble(consumer: &Consumer, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;

@@ -86,8 +86,8 @@ pub(crate) struct Worker {
     settler: Settler,
     settling: JoinHandle<()>,
     demand: Arc<Demand>,
-    intake: JoinHandle<()>,
-    takeover: JoinHandle<()>,
+    intake: Tied,
+    takeover: Tied,
     look_again: Arc<Notify>,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
@@ -120,6 +120,16 @@ pub(crate) struct Worker {
     stopping: bool,
 }
 
+/// A task that ends with its worker, however that ends: one that went on reading alone would take
+/// messages that nobody handles.
+struct Tied(JoinHandle<()>);
+
+impl Drop for Tied {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl Worker {
     pub(crate) fn start(post: Arc<Post>, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
@@ -148,8 +158,8 @@ impl Worker {
             pace: Pace::new(policy.concurrency as usize, reads_ahead),
             free: policy.concurrency as usize,
             lease: LeaseKeeper::keep(keeper, Arc::clone(&post)),
-            intake: tokio::spawn(intake.run()),
-            takeover: tokio::spawn(takeover.run()),
+            intake: Tied(tokio::spawn(intake.run())),
+            takeover: Tied(tokio::spawn(takeover.run())),
             post,
             lane,
             settler,

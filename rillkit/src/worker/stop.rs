@@ -63,7 +63,7 @@ impl Worker {
         self.stopping = true;
         self.post.pulse.stops();
         self.demand.stop();
-        self.takeover.abort();
+        self.takeover.0.abort();
         self.overdue.clear();
         for message in std::mem::take(&mut self.ready) {
             self.return_unstarted(&message);
@@ -98,7 +98,7 @@ impl Worker {
                 .remove_consumer(&self.post.consumer, Duration::ZERO);
             let _ = timeout_at(last, removed).await;
         }
-        self.intake.abort();
+        self.intake.0.abort();
         self.post.give_up();
         log::stopped(&self.post.consumer);
     }
@@ -116,7 +116,7 @@ impl Worker {
                     self.running.is_empty()
                         && self.steps == 0
                         && self.letters == 0
-                        && self.intake.is_finished()
+                        && self.intake.0.is_finished()
                 }
             };
             if done {

@@ -421,12 +421,10 @@ impl Broker {
     /// stopped among them. Cheap, and nothing is sent: see [`Health`] for an endpoint made of it.
     #[must_use]
     pub fn health(&self) -> Health {
-        let posts = self
-            .registry()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect::<Vec<_>>();
-        let posts: Vec<_> = posts.into_iter().filter(|post| !post.is_over()).collect();
+        let registry = self.registry();
+        let posts = registry.iter().filter_map(Weak::upgrade);
+        let posts: Vec<_> = posts.filter(|post| !post.is_over()).collect();
+        drop(registry);
         Health::of(posts.iter().map(|post| &**post))
     }
 

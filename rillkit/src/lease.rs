@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::post::Post;
 use crate::pulse::Part;
-use crate::store::{Consumer, Fault, Fenced, Store};
+use crate::store::{Consumer, Fault, Fenced, Store, Token};
 
 /// The keeper of one broker's leases; it ends with the last of its posts.
 #[derive(Debug)]
@@ -110,30 +110,31 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
         for (id, running) in rounds.long {
             log::running_long(&post.consumer, id, running);
         }
-        if post.has_read_for(lease / 3) && !post.has_given_name() {
-            // A server that cannot be reached is asked again in the next round.
-            let _ = keep_arriving(&post, &store).await;
-        }
-        if rounds.renew.is_empty() {
-            continue;
-        }
         // A server that cannot be reached is asked again in the next round.
-        let Ok(answers) = store.touch(&post.consumer, &rounds.renew).await else {
-            continue;
-        };
-        for (token, answer) in rounds.renew.into_iter().zip(answers) {
-            match answer {
-                Fenced::Done => post.hand.renewed(token, now),
-                // Gone: the group was lost, or the entry is being settled this very moment.
-                Fenced::Gone => {}
-                Fenced::Other => {
-                    if post.hand.lose(token) {
-                        post.lease_lost(token.id);
-                    }
+        let _ = renew(&post, &store, rounds.renew, now).await;
+        let _ = keep_arriving(&post, &store).await;
+    }
+}
+
+/// Renews what is in hand, and notes what is another's by now.
+async fn renew(post: &Post, store: &Store, tokens: Vec<Token>, now: Instant) -> Result<(), Fault> {
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    let answers = store.touch(&post.consumer, &tokens).await?;
+    for (token, answer) in tokens.into_iter().zip(answers) {
+        match answer {
+            Fenced::Done => post.hand.renewed(token, now),
+            // Gone: the group was lost, or the entry is being settled this very moment.
+            Fenced::Gone => {}
+            Fenced::Other => {
+                if post.hand.lose(token) {
+                    post.lease_lost(token.id);
                 }
             }
         }
     }
+    Ok(())
 }
 
 /// Renews what was handed out to a read whose answer nobody has looked at yet: a handler may block
@@ -145,6 +146,10 @@ async fn keep_arriving(post: &Post, store: &Store) -> Result<(), Fault> {
         name,
     } = &post.consumer;
     let lease = post.policy().lease();
+    // What a twin of a given name was handed is not ours to keep: it may be dead.
+    if post.has_given_name() || !post.may_be_arriving(lease / 3) {
+        return Ok(());
+    }
     let pending = store
         .pending(stream, group, name, EntryId::MIN, ARRIVING)
         .await?;

@@ -100,11 +100,6 @@ impl Post {
             .unwrap_or_else(PoisonError::into_inner) = since;
     }
 
-    /// Whether a read has been under way for so long.
-    pub(crate) fn has_read_for(&self, time: Duration) -> bool {
-        self.may_be_arriving(time)
-    }
-
     /// Whether a read under way may bring what was handed out to us `idle` ago.
     pub(crate) fn may_be_arriving(&self, idle: Duration) -> bool {
         self.reading_since

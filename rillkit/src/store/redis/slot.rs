@@ -45,6 +45,17 @@ pub(super) fn shared(stream: &str, dlq: &str) -> Result<(), Fault> {
     ))
 }
 
+/// The name of a key that stands beside a stream, in the stream's own slot: `rk:{jobs}:delayed`.
+#[cfg_attr(not(test), expect(dead_code))]
+pub(super) fn beside(stream: &str, what: &str) -> String {
+    // A stream whose name has a part in braces brings its slot along.
+    if hashed(stream) == stream {
+        format!("rk:{{{stream}}}:{what}")
+    } else {
+        format!("rk:{stream}:{what}")
+    }
+}
+
 /// CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
@@ -88,6 +99,18 @@ mod tests {
         assert_ne!(of("{}orders"), of("orders"));
         assert_eq!(hashed("{}orders"), "{}orders");
         assert_eq!(hashed("{orders"), "{orders");
+    }
+
+    #[test]
+    fn a_key_beside_a_stream_is_in_its_slot() {
+        for (stream, key) in [
+            ("jobs", "rk:{jobs}:delayed"),
+            ("{jobs}", "rk:{jobs}:delayed"),
+            ("a{jobs}b", "rk:a{jobs}b:delayed"),
+        ] {
+            assert_eq!(beside(stream, "delayed"), key);
+            assert_eq!(of(key), of(stream), "{stream}");
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("ack_policy", Kind::Policy),
     key("concurrency", Kind::Count),
     key("timeout_ms", Kind::Milliseconds { least: 1 }),
+    key("idempotent", Kind::Idempotent),
+    key("idempotent_for_ms", Kind::Milliseconds { least: 1 }),
     key("dlq", Kind::Name),
     key("consumer", Kind::Name),
     key("start", Kind::Start),
@@ -70,6 +72,7 @@ pub(crate) enum Kind {
     Number { least: f64, most: f64 },
     Policy,
     Count,
+    Idempotent,
     Start,
     CratePath,
 }
@@ -85,6 +88,7 @@ impl Kind {
             Self::Number { .. } => "a number",
             Self::Policy => "`nack_on_error`, `ack_always`, `ack_first` or `manual`",
             Self::Count => "an integer",
+            Self::Idempotent => "`true`, or the path of a function from `&Body` to the key",
             Self::Start => {
                 "`\"0\"` (from the beginning), `\"$\"` (new ones alone) or an entry id in quotes"
             }
@@ -102,6 +106,7 @@ impl Kind {
             Self::Number { .. } => "1.0",
             Self::Policy => "nack_on_error",
             Self::Count => "1",
+            Self::Idempotent => "true",
             Self::Start => "\"0\"",
             Self::CratePath => "::rillkit",
         }

@@ -25,7 +25,7 @@ use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
-use crate::store::{Consumer, FaultClass, Start, Store};
+use crate::store::{Consumer, FaultClass, Needs, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
 use crate::takeover::update_floor;
@@ -474,12 +474,15 @@ impl Broker {
             // The start was checked with the other settings.
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
+        let needs = Needs {
+            markers: post.once.is_some(),
+        };
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
         let ready = async || {
             self.store.check().await?;
             self.store.together(stream, &post.dlq)?;
             self.store.ensure_group(stream, group, start).await?;
-            self.store.permits(&post.consumer, &post.dlq).await
+            self.store.permits(&post.consumer, &post.dlq, needs).await
         };
         loop {
             match ready().await {

@@ -82,6 +82,9 @@ pub struct HandlerHealth {
     pub oldest_in_hand: Option<Duration>,
     /// How often another consumer took a message that this one had in hand.
     pub lost_leases: u64,
+    /// How many messages were acked without a run, since another with the same idempotency key was
+    /// done; see [`Message::idempotency_key`](crate::Message::idempotency_key).
+    pub duplicates: u64,
     /// What last went wrong with the server, and when: at most 1000 characters on one line, and
     /// never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
@@ -137,6 +140,7 @@ impl HandlerHealth {
             in_hand: hand.count,
             oldest_in_hand: hand.oldest,
             lost_leases: signs.lost_leases,
+            duplicates: signs.duplicates,
             last_error: signs.last_error,
             stalled: stalled.map(Part::name),
         }
@@ -208,6 +212,7 @@ mod tests {
             last_handled: None,
             reading: Some(LONG),
             lost_leases: 0,
+            duplicates: 0,
             stopping: false,
             stuck: false,
             reads: None,

@@ -111,6 +111,7 @@ mod lane;
 mod lease;
 mod log;
 mod message;
+mod once;
 mod outcome;
 mod pace;
 mod policy;
@@ -126,6 +127,7 @@ mod store;
 mod stream;
 mod subscription;
 mod takeover;
+mod waiting;
 mod wire;
 mod worker;
 

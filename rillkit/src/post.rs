@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::entry_id::EntryId;
 use crate::in_hand::InHand;
 use crate::log;
+use crate::once::Once;
 use crate::policy::Policy;
 use crate::pulse::Pulse;
 use crate::store::{Consumer, Store};
@@ -28,6 +29,8 @@ pub(crate) struct Post {
     pub(crate) consumer: Consumer,
     pub(crate) store: Store,
     pub(crate) hand: InHand,
+    /// What is known of keys, where the handler is idempotent.
+    pub(crate) once: Option<Once>,
     pub(crate) pulse: Pulse,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
@@ -52,6 +55,7 @@ impl Post {
             consumer,
             store,
             hand: InHand::default(),
+            once: subscription.idempotent_for().map(Once::new),
             pulse: Pulse::new(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),

@@ -17,6 +17,7 @@ use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::message::Message;
+use crate::once;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
 use crate::store::{Fault, FaultClass, Fenced, Return, Token};
@@ -114,9 +115,12 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         post.pulse.beat(Part::Settling);
         // Nobody else takes an entry that was touched within its lease; half of it is the margin
         // for the way to the server.
-        let (plain, fenced) = post
-            .hand
-            .settling(ids, post.policy().lease() / 2, Instant::now());
+        let fresh = match post.once {
+            None => post.policy().lease() / 2,
+            // What marks a key as done checks everything.
+            Some(_) => Duration::ZERO,
+        };
+        let (plain, fenced) = post.hand.settling(ids, fresh, Instant::now());
         match ack_once(post, &plain, &fenced).await {
             Ok(()) => break,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
@@ -136,6 +140,9 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         post.pulse.can_ack();
     }
     post.hand.release(ids.iter().copied());
+    if let Some(once) = &post.once {
+        once.forget(ids);
+    }
 }
 
 async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<(), Fault> {
@@ -143,7 +150,7 @@ async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<()
         post.store.ack(&post.consumer, plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(&post.consumer, fenced).await?;
+        let answers = once::ack(post, fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 post.lease_lost(token.id);
@@ -158,7 +165,7 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         .iter()
         .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
         .collect();
-    let answers = post.store.ack_fenced(&post.consumer, &tokens).await;
+    let answers = once::ack(post, &tokens).await;
     let mut done = HashSet::new();
     for (place, (token, answer)) in waiting.into_iter().enumerate() {
         let id = token.id;

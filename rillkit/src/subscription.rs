@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::body::Undecodable;
 use crate::entry_id::EntryId;
@@ -35,11 +36,16 @@ pub struct Subscription {
     consumer: Option<&'static str>,
     start: &'static str,
     requirements: &'static [fn() -> Option<Requirement>],
+    idempotent: bool,
+    idempotent_for_ms: u64,
     pub(crate) call: Call,
     pub(crate) policy: Policy,
 }
 
 inventory::collect!(Subscription);
+
+/// How long a key stays done when nothing is said: a day.
+const IDEMPOTENT_FOR_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The setters are for expansions of `#[subscribe]` alone, and can change in any release.
 #[doc(hidden)]
@@ -65,6 +71,8 @@ impl Subscription {
             consumer: None,
             start: "0",
             requirements: &[],
+            idempotent: false,
+            idempotent_for_ms: IDEMPOTENT_FOR_MS,
             call,
             policy: Policy::DEFAULT,
         }
@@ -103,6 +111,19 @@ impl Subscription {
     #[must_use]
     pub const fn start(mut self, start: &'static str) -> Self {
         self.start = start;
+        self
+    }
+
+    #[must_use]
+    pub const fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = idempotent;
+        self
+    }
+
+    #[must_use]
+    pub const fn idempotent_for_ms(mut self, ms: u64) -> Self {
+        assert!(ms > 0, "`idempotent_for_ms` must be above 0 (milliseconds)");
+        self.idempotent_for_ms = ms;
         self
     }
 
@@ -213,6 +234,12 @@ impl Subscription {
         self.consumer
     }
 
+    /// How long a key stays done, where the handler is idempotent.
+    pub(crate) fn idempotent_for(&self) -> Option<Duration> {
+        self.idempotent
+            .then(|| Duration::from_millis(self.idempotent_for_ms))
+    }
+
     pub(crate) fn start_at(&self) -> &'static str {
         self.start
     }
@@ -229,6 +256,7 @@ impl fmt::Debug for Subscription {
             .field("stream", &self.stream)
             .field("group", &self.group)
             .field("policy", &self.policy)
+            .field("idempotent_for", &self.idempotent_for())
             .finish_non_exhaustive()
     }
 }
@@ -325,6 +353,19 @@ fn mistakes_of(one: &Subscription) -> Vec<String> {
             "`dlq` of {} is its own stream `{}`: a dead letter would be delivered again for ever; name another stream",
             one.place(),
             one.stream
+        ));
+    }
+    let window = one.policy.redelivery_window();
+    if one
+        .idempotent_for()
+        .is_some_and(|lifetime| lifetime < window)
+    {
+        mistakes.push(format!(
+            "`idempotent_for_ms` of {} is {}: a message may come again for up to {} ms by `max_retries` and the \
+             delays, and would run although its key was done; write that or more",
+            one.place(),
+            one.idempotent_for_ms,
+            window.as_millis()
         ));
     }
     if one.start != "$" && EntryId::parse(one.start.as_bytes()).is_none() {

@@ -19,6 +19,7 @@
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
 //!   is safe to repeat.
 
+mod markers;
 pub(crate) mod memory;
 pub(crate) mod redis;
 
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::markers::{Begun, Keyed};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 
@@ -151,6 +153,13 @@ pub(crate) enum Start {
 pub(crate) enum Group {
     Created,
     Existed,
+}
+
+/// What a handler asks of the server beyond what all of them do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// The markers of idempotency keys.
+    pub(crate) markers: bool,
 }
 
 /// What became of moving one dead letter back.
@@ -280,9 +289,14 @@ impl Store {
     /// # Errors
     ///
     /// With [`FaultClass::Config`], naming each command that is missing.
-    pub(crate) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    pub(crate) async fn permits(
+        &self,
+        consumer: &Consumer,
+        dlq: &str,
+        needs: Needs,
+    ) -> Result<(), Fault> {
         match self {
-            Self::Redis(it) => it.permits(consumer, dlq).await,
+            Self::Redis(it) => it.permits(consumer, dlq, needs).await,
             Self::Memory(_) => Ok(()),
         }
     }

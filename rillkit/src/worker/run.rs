@@ -15,8 +15,10 @@ use crate::entry_id::EntryId;
 use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
+use crate::once;
 use crate::policy::AckPolicy;
 use crate::settle;
+use crate::store::Keyed;
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
@@ -25,7 +27,9 @@ impl Worker {
             Ok(attempt) => attempt,
             Err(verdict) => return self.ended(&message, &verdict),
         };
-        if self.post.policy().ack_policy == AckPolicy::AckFirst || !self.pace.polls_in_place() {
+        let asks_first =
+            self.post.once.is_some() || self.post.policy().ack_policy == AckPolicy::AckFirst;
+        if asks_first || !self.pace.polls_in_place() {
             return self.spawn(message, attempt, started, Duration::ZERO);
         }
         self.post.hand.set_inline(message.id());
@@ -66,6 +70,11 @@ impl Worker {
             events: self.sender.clone(),
         };
         let run = async move {
+            if let Some(once) = &post.once
+                && let Some(verdict) = once::begin(&post, once, &message).await
+            {
+                return report.send(verdict, started.elapsed(), first_poll);
+            }
             // Not acked is not run: the report says so when it is dropped.
             if ack_first && !settle::ack_before_run(&post, &message).await {
                 return;
@@ -84,6 +93,12 @@ impl Worker {
         let mark = message.mark();
         let settled = message.is_settled();
         match verdict {
+            Verdict::Duplicate(of) => {
+                self.post.pulse.duplicate();
+                log::duplicate(&self.post.consumer, id, *of);
+            }
+            Verdict::Held => log::held(&self.post.consumer, id),
+            Verdict::Lost => {}
             Verdict::Done | Verdict::Interrupted => {
                 if mark == Some(Mark::Nack) && !settled {
                     log::handler_failed(&self.post.consumer, id, delivery, verdict);
@@ -102,19 +117,47 @@ impl Worker {
         } else {
             0.0
         };
-        match decide::decide(
+        let action = decide::decide(
             delivery,
             verdict,
             mark.as_ref(),
             settled,
             self.post.policy(),
             random,
-        ) {
+        );
+        if action != Action::Ack {
+            self.let_go_of_key(id);
+        }
+        match action {
             Action::Ack => self.acked.push(id),
             Action::Retry(delay) | Action::Leave(delay) => self.wait(id, delivery, delay),
             Action::DeadLetter(reason, error) => self.dead_letter(message.clone(), reason, error),
             Action::HandBack => self.return_unstarted(message),
+            Action::LookAgain => self.look_again_at(message),
             Action::Nothing => self.post.hand.release([id]),
+        }
+    }
+
+    /// Others with the key of this run may run now.
+    fn let_go_of_key(&mut self, id: EntryId) {
+        let Some(key) = self.post.once.as_ref().and_then(|once| once.ends(id)) else {
+            return;
+        };
+        if let Some(token) = self.post.hand.token(id) {
+            let keyed = Keyed { token, key };
+            self.step(|post, _| async move { once::abandon(&post, &keyed).await });
+        }
+    }
+
+    /// Lets a message wait that may not run yet. Without retries nothing is held unstarted.
+    fn look_again_at(&mut self, message: &Message) {
+        if self.stopping || self.post.policy().max_retries == Some(0) {
+            return self.return_unstarted(message);
+        }
+        let (id, now) = (message.id(), Instant::now());
+        self.post.hand.set_stage(id, Stage::Ready);
+        if let Some(age) = self.post.hand.age(id, now) {
+            self.waiting.insert(message.clone(), age, now);
         }
     }
 

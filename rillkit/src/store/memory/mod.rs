@@ -6,6 +6,7 @@
 //! `group`, and the waiting of blocking reads is in `reader`.
 
 mod group;
+mod markers;
 #[cfg(test)]
 mod model;
 mod reader;
@@ -28,6 +29,7 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use group::Group;
+use markers::Markers;
 use reader::Line;
 
 /// A handle to a store in this process; clones are the same store.
@@ -46,6 +48,7 @@ struct State {
     streams: HashMap<String, Stream>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    markers: Markers,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

@@ -5,12 +5,13 @@
 use redis::{Cmd, cmd};
 
 use super::link::Link;
-use crate::store::{Consumer, Fault, FaultClass};
+use super::markers;
+use crate::store::{Consumer, Fault, FaultClass, Needs};
 
 /// One call: what it is named, the key it needs, and the call.
-struct Probe<'a> {
+struct Probe {
     name: &'static str,
-    key: Option<&'a str>,
+    key: Option<String>,
     call: Cmd,
 }
 
@@ -23,9 +24,18 @@ const NO_ENTRY: &str = "0-0";
 const BEHIND_ALL: &str = "18446744073709551615-0";
 
 /// Whether the login may do all that the consumer needs; the group must exist.
-pub(super) async fn check(link: &Link, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+pub(super) async fn check(
+    link: &Link,
+    consumer: &Consumer,
+    dlq: &str,
+    needs: Needs,
+) -> Result<(), Fault> {
     let (mut missing, mut words) = (Vec::new(), String::new());
-    for Probe { name, key, call } in probes(consumer, dlq) {
+    let mut probes = probes(consumer, dlq);
+    if needs.markers {
+        probes.extend(of_markers(consumer));
+    }
+    for Probe { name, key, call } in probes {
         match link.run(&call).await {
             Err(fault) if is_refusal(&fault) => {
                 missing.push(match key {
@@ -56,7 +66,25 @@ fn is_refusal(fault: &Fault) -> bool {
     fault.is_permission() || fault.text.starts_with("ERR unknown ")
 }
 
-fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
+/// On the marker of an empty key, which no message has.
+fn of_markers(consumer: &Consumer) -> [Probe; 3] {
+    let marker = markers::name(consumer, "");
+    let probe = |name, call: &Cmd| Probe {
+        name,
+        key: Some(marker.clone()),
+        call: call.clone(),
+    };
+    // A lifetime of nothing is refused.
+    let mut set = cmd("SET");
+    set.arg(&marker).arg("").arg("PX").arg(0);
+    [
+        probe("GET", cmd("GET").arg(&marker)),
+        probe("SET", &set),
+        probe("DEL", cmd("DEL").arg(&marker)),
+    ]
+}
+
+fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
     let Consumer {
         stream,
         group,
@@ -64,7 +92,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     } = consumer;
     let of_stream = |name, call: &Cmd| Probe {
         name,
-        key: Some(*stream),
+        key: Some((*stream).to_owned()),
         call: call.clone(),
     };
     let mut read = cmd("XREADGROUP");
@@ -88,7 +116,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
         ),
         Probe {
             name: "XADD",
-            key: Some(dlq),
+            key: Some(dlq.to_owned()),
             // An id that every server refuses, before it makes a stream of a key that is missing.
             call: cmd("XADD").arg(dlq).arg(NO_ENTRY).arg("a").arg("b").clone(),
         },

@@ -105,8 +105,9 @@ fn call(settings: &Settings, handler: &Handler) -> TokenStream {
     let (keep_key, body) = match key {
         None => (TokenStream::new(), body),
         Some(function) => {
-            let decoded = Ident::new("__rillkit_body", Span::mixed_site());
             // Where the types do not fit, the function is shown.
+            let span = Span::mixed_site().located_at(function.span());
+            let decoded = Ident::new("__rillkit_body", span);
             let key = quote_spanned!(function.span()=> #function(&#decoded));
             let keep = quote_spanned!(function.span()=> __rillkit::key(#message, #key)?;);
             (quote!(let #decoded = #body; #keep), quote!(#decoded))

@@ -279,6 +279,7 @@ impl Broker {
             stream.stream_name(),
             fields,
         )
+        .trimming(stream.trim())
     }
 
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
@@ -307,6 +308,7 @@ impl Broker {
             &self.store,
             self.settings.largest,
             stream.stream_name(),
+            stream.trim(),
             bodies,
         )
         .await

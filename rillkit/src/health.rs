@@ -85,6 +85,9 @@ pub struct HandlerHealth {
     /// How many messages were acked without a run, since another with the same idempotency key was
     /// done; see [`Message::idempotency_key`](crate::Message::idempotency_key).
     pub duplicates: u64,
+    /// How many pending messages this one found lost: somebody trimmed or deleted them from the
+    /// stream before they were handled. Each is in the log as well.
+    pub lost_entries: u64,
     /// What last went wrong with the server, and when: at most 1000 characters on one line, and
     /// never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
@@ -141,6 +144,7 @@ impl HandlerHealth {
             oldest_in_hand: hand.oldest,
             lost_leases: signs.lost_leases,
             duplicates: signs.duplicates,
+            lost_entries: signs.lost_entries,
             last_error: signs.last_error,
             stalled: stalled.map(Part::name),
         }
@@ -213,6 +217,7 @@ mod tests {
             reading: Some(LONG),
             lost_leases: 0,
             duplicates: 0,
+            lost_entries: 0,
             stopping: false,
             stuck: false,
             reads: None,

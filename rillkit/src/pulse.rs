@@ -76,6 +76,7 @@ pub(crate) struct Pulse {
     reading: Moment,
     lost_leases: AtomicU64,
     duplicates: AtomicU64,
+    lost_entries: AtomicU64,
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
@@ -104,6 +105,7 @@ pub(crate) struct Signs {
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
     pub(crate) duplicates: u64,
+    pub(crate) lost_entries: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
     pub(crate) reads: Option<(Trouble, Duration)>,
@@ -123,6 +125,7 @@ impl Pulse {
             reading: Moment::default(),
             lost_leases: AtomicU64::new(0),
             duplicates: AtomicU64::new(0),
+            lost_entries: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             notes: Mutex::new(Notes {
@@ -176,6 +179,10 @@ impl Pulse {
     /// A message was acked without a run.
     pub(crate) fn duplicate(&self) {
         self.duplicates.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lost_entry(&self) {
+        self.lost_entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether too many dead letters wait for their DLQ.
@@ -240,6 +247,7 @@ impl Pulse {
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
             duplicates: self.duplicates.load(Ordering::Relaxed),
+            lost_entries: self.lost_entries.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
             reads: since(notes.reads),

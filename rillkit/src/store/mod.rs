@@ -33,6 +33,7 @@ use std::time::Duration;
 pub(crate) use self::markers::{Begun, Keyed};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::trim::Trim;
 
 /// Where a worker stands: one consumer of one group of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -302,7 +303,8 @@ impl Store {
     }
 
     /// Adds entries to the end of a stream, in one round trip, in order. The answers are in that
-    /// order too: an entry that was refused does not take back the ones before it.
+    /// order too: an entry that was refused does not take back the ones before it. What `trim` says
+    /// goes from the other end, whoever has read it.
     ///
     /// # Errors
     ///
@@ -311,8 +313,9 @@ impl Store {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
-        ask!(self, it => it.publish(stream, entries))
+        ask!(self, it => it.publish(stream, entries, trim))
     }
 
     /// Creates the group, and the stream with it, where they are missing.

@@ -66,6 +66,17 @@ async fn deploy(job: Job, msg: Message) -> Result<(), HandlerError> {
     run(job, msg).await
 }
 
+#[subscribe(
+    stream = "idempotent",
+    group = "workers",
+    claim_idle_ms = 500,
+    concurrency = 2,
+    idempotent
+)]
+async fn idempotent(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
 async fn run(job: Job, msg: Message) -> Result<(), HandlerError> {
     println!("start {} {}", job.name, msg.deliveries());
     let result = job.run(&msg).await;

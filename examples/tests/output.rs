@@ -34,6 +34,8 @@ examples! {
     backoff
     decode_errors
     graceful_stop
+    idempotent
+    idempotent_sql
     reject
     retries_dlq
     slow_handler

@@ -17,9 +17,10 @@
 //! - Idle times are the server's own. [`Store::touch`], [`Store::take`] and a read set them to zero.
 //! - An operation that fails with [`Fault`] may have been carried out when its class is
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
-//!   is safe to repeat.
+//!   (and [`Store::publish_with`], unless it is asked for once) is safe to repeat.
 
 pub(crate) mod memory;
+mod publishing;
 pub(crate) mod redis;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::publishing::{Once, Options, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 

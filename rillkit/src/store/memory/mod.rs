@@ -8,6 +8,7 @@
 mod group;
 #[cfg(test)]
 mod model;
+mod publishing;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use group::Group;
+use publishing::Markers;
 use reader::Line;
 
 /// A handle to a store in this process; clones are the same store.
@@ -46,6 +48,7 @@ struct State {
     streams: HashMap<String, Stream>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    markers: Markers,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

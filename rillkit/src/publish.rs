@@ -18,9 +18,10 @@ use self::tries::Tries;
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::fields::Fields;
-use crate::store::{Fault, FaultClass, Once, Options, SCRIPT_FIELDS, Store};
+use crate::store::{Fault, FaultClass, Once, SCRIPT_FIELDS, Store};
 use crate::stream::Target;
 use crate::subscription::check_name;
+use crate::trim::Trim;
 use crate::wire;
 
 /// How long an id is remembered, when nothing else is said.
@@ -34,7 +35,8 @@ pub struct Publish<'a> {
     store: Store,
     largest: usize,
     entry: Result<(String, Fields), Error>,
-    options: Option<Box<Options>>,
+    trim: Option<Trim>,
+    once: Option<Box<Once>>,
     borrowed: PhantomData<&'a ()>,
 }
 
@@ -45,7 +47,7 @@ impl Publish<'_> {
         stream: &impl Target<T>,
         body: &T,
     ) -> Self {
-        Self::of(store, largest, stream.stream_name(), fields(body))
+        Self::of(store, largest, stream.stream_name(), fields(body)).trimming(stream.trim())
     }
 
     /// An entry whose fields are given, one at least: Redis refuses an entry without any.
@@ -66,9 +68,51 @@ impl Publish<'_> {
             store: store.clone(),
             largest,
             entry,
-            options: None,
+            trim: None,
+            once: None,
             borrowed: PhantomData,
         }
+    }
+
+    pub(crate) fn trimming(mut self, trim: Option<Trim>) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// Keeps the newest `length` messages of the stream or a few more, and drops what is older,
+    /// handled or not; see [`Trim`]. Of several such settings the last counts, and it goes over the
+    /// one of a [`Stream`](crate::Stream) constant.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// broker.publish("events", &"one").maxlen(100_000).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A length of 0 fails the publish ([`Input`](ErrorKind::Input)).
+    pub fn maxlen(self, length: u64) -> Self {
+        self.trimming(Some(Trim::MaxLen(length)))
+    }
+
+    /// Keeps exactly the newest `length` messages: as [`maxlen`](Self::maxlen), at a higher cost for
+    /// the server.
+    pub fn maxlen_exact(self, length: u64) -> Self {
+        self.trimming(Some(Trim::MaxLenExact(length)))
+    }
+
+    /// Drops messages with a lower id than this; see [`maxlen`](Self::maxlen).
+    pub fn minid(self, id: EntryId) -> Self {
+        self.trimming(Some(Trim::MinId(id)))
+    }
+
+    /// Drops messages that are older than this by the server's clock; see [`maxlen`](Self::maxlen).
+    /// The server is asked for its time first, once in a second at most.
+    pub fn max_age(self, age: Duration) -> Self {
+        self.trimming(Some(Trim::MaxAge(age)))
     }
 
     /// Adds a header: the field `h-<name>`, which a handler reads with
@@ -123,7 +167,7 @@ impl Publish<'_> {
                     id: id.to_owned(),
                     lifetime: remembered,
                 };
-                self.options.get_or_insert_default().once = Some(once);
+                self.once = Some(Box::new(once));
             }
         }
         self
@@ -142,10 +186,11 @@ impl<'a> IntoFuture for Publish<'a> {
         Box::pin(async move {
             let (stream, fields) = self.entry?;
             fits(&stream, &fields, self.largest)?;
-            if let Some(options) = self.options {
-                return with_options(&self.store, &stream, &fields, &options).await;
+            self.trim.map_or(Ok(()), Trim::check)?;
+            if let Some(once) = self.once {
+                return publish_once(&self.store, &stream, &fields, self.trim, &once).await;
             }
-            let answers = self.store.publish(&stream, &[fields]).await;
+            let answers = self.store.publish(&stream, &[fields], self.trim).await;
             let answer =
                 answers.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(no_answer())));
             answer.map_err(|fault| refused(&stream, &fault))
@@ -162,20 +207,17 @@ impl fmt::Debug for Publish<'_> {
     }
 }
 
-async fn with_options(
+async fn publish_once(
     store: &Store,
     stream: &str,
     fields: &Fields,
-    options: &Options,
+    trim: Option<Trim>,
+    once: &Once,
 ) -> Result<EntryId, Error> {
-    if options.once.is_none() {
-        let added = store.publish_with(stream, fields, options).await;
-        return added.map_err(|fault| refused(stream, &fault));
-    }
     passes(stream, fields)?;
     let mut tries = Tries::new();
     loop {
-        match store.publish_with(stream, fields, options).await {
+        match store.publish_once(stream, fields, trim, once).await {
             Ok(id) => return Ok(id),
             Err(fault) => {
                 let again = tries.after(fault).await;

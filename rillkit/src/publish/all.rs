@@ -7,6 +7,7 @@ use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::fields::Fields;
 use crate::store::Store;
+use crate::trim::Trim;
 
 /// Messages in one round trip.
 const ROUND_TRIP: usize = 10_000;
@@ -16,6 +17,7 @@ pub(crate) async fn all(
     store: &Store,
     largest: usize,
     stream: &str,
+    trim: Option<Trim>,
     bodies: Result<Vec<Fields>, Error>,
 ) -> Result<Vec<EntryId>, PublishAllError> {
     let nothing = |error| PublishAllError {
@@ -29,7 +31,7 @@ pub(crate) async fn all(
     }
     let mut published = Vec::with_capacity(bodies.len());
     for round in bodies.chunks(ROUND_TRIP) {
-        let answers = match store.publish(stream, round).await {
+        let answers = match store.publish(stream, round, trim).await {
             Ok(answers) => answers,
             Err(fault) => {
                 return Err(PublishAllError {

@@ -17,7 +17,7 @@
 //! - Idle times are the server's own. [`Store::touch`], [`Store::take`] and a read set them to zero.
 //! - An operation that fails with [`Fault`] may have been carried out when its class is
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
-//!   (and [`Store::publish_with`], unless it is asked for once) is safe to repeat.
+//!   is safe to repeat.
 
 pub(crate) mod memory;
 mod publishing;
@@ -30,9 +30,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::publishing::{Once, Options, SCRIPT_FIELDS};
+pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::trim::Trim;
 
 /// Where a worker stands: one consumer of one group of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -290,7 +291,8 @@ impl Store {
     }
 
     /// Adds entries to the end of a stream, in one round trip, in order. The answers are in that
-    /// order too: an entry that was refused does not take back the ones before it.
+    /// order too: an entry that was refused does not take back the ones before it. What `trim` says
+    /// goes from the other end, whoever has read it.
     ///
     /// # Errors
     ///
@@ -299,8 +301,9 @@ impl Store {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
-        ask!(self, it => it.publish(stream, entries))
+        ask!(self, it => it.publish(stream, entries, trim))
     }
 
     /// Creates the group, and the stream with it, where they are missing.

@@ -1,19 +1,14 @@
-//! What a publication asks for beyond its entry.
+//! Publications that ask for more than an entry.
 
 use std::time::Duration;
 
 use super::{Fault, Store};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::trim::Trim;
 
 /// Fields that a script can hand to one command; 3990 pass, 4100 do not, on every server.
 pub(crate) const SCRIPT_FIELDS: usize = 3_900;
-
-/// All that one publication asks for. A plain one has none of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) once: Option<Once>,
-}
 
 /// That an entry is added once, however often it is published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,17 +20,18 @@ pub(crate) struct Once {
 }
 
 impl Store {
-    /// Adds an entry as these options ask. With [`Options::once`] it is added once, and the id of
-    /// the entry from before is the answer later; only then it is safe to repeat.
-    pub(crate) async fn publish_with(
+    /// Adds an entry, and trims as [`publish`](Self::publish) does, unless something was published
+    /// under that id before: then nothing is done, and the id of that entry is the answer.
+    pub(crate) async fn publish_once(
         &self,
         stream: &str,
         fields: &Fields,
-        options: &Options,
+        trim: Option<Trim>,
+        once: &Once,
     ) -> Result<EntryId, Fault> {
         match self {
-            Self::Redis(it) => it.publish_with(stream, fields, options).await,
-            Self::Memory(it) => it.publish_with(stream, fields, options).await,
+            Self::Redis(it) => it.publish_once(stream, fields, trim, once).await,
+            Self::Memory(it) => it.publish_once(stream, fields, trim, once).await,
         }
     }
 }

@@ -11,6 +11,7 @@ mod publishing;
 mod reading;
 mod settling;
 mod taking;
+mod trimming;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -97,7 +98,8 @@ on_all_stores! {
         publishes_once_under_an_id
         keeps_the_ids_of_streams_apart
         remembers_an_id_for_its_lifetime
-        publishes_once_what_many_publish_at_a_time;
+        publishes_once_what_many_publish_at_a_time
+        trims_when_it_publishes;
     reading:
         hands_out_each_entry_once
         hands_out_no_more_than_asked_for
@@ -151,6 +153,11 @@ on_all_stores! {
         lists_groups_and_how_far_they_are
         knows_the_last_id
         cuts_a_range;
+    trimming:
+        trims_to_a_length
+        trims_each_of_many
+        trims_below_an_id
+        trims_by_age;
     mix:
         loses_nothing_in_ten_thousand;
 }
@@ -192,7 +199,11 @@ impl<'a> Place<'a> {
     /// Adds `count` entries with the bodies 0, 1, 2, ...
     async fn publish(&self, count: usize) -> Vec<EntryId> {
         let entries: Vec<Fields> = (0..count).map(body).collect();
-        let ids = self.store.publish(self.stream, &entries).await.unwrap();
+        let ids = self
+            .store
+            .publish(self.stream, &entries, None)
+            .await
+            .unwrap();
         ids.into_iter().map(Result::unwrap).collect()
     }
 

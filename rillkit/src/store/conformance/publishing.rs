@@ -5,19 +5,18 @@ use std::time::Duration;
 use super::{HOUR, SOON, body, fresh_name};
 use crate::entry_id::EntryId;
 use crate::store::conformance::Place;
-use crate::store::{Once, Options, Store};
+use crate::store::{Once, Store};
+use crate::trim::Trim;
 
-fn once(id: &str, lifetime: Duration) -> Options {
-    Options {
-        once: Some(Once {
-            id: id.to_owned(),
-            lifetime,
-        }),
+fn once(id: &str, lifetime: Duration) -> Once {
+    Once {
+        id: id.to_owned(),
+        lifetime,
     }
 }
 
-async fn publish(store: &Store, stream: &str, number: usize, options: &Options) -> EntryId {
-    let published = store.publish_with(stream, &body(number), options).await;
+async fn publish(store: &Store, stream: &str, number: usize, once: &Once) -> EntryId {
+    let published = store.publish_once(stream, &body(number), None, once).await;
     published.unwrap()
 }
 
@@ -79,4 +78,19 @@ pub(super) async fn publishes_once_what_many_publish_at_a_time(store: &Store) {
     ids.dedup();
     assert_eq!(super::ids(&place.all(place.stream).await), ids);
     assert_eq!(ids.len(), 1);
+}
+
+pub(super) async fn trims_when_it_publishes(store: &Store) {
+    let place = Place::new(store).await;
+    let exact = Some(Trim::MaxLenExact(2));
+    let mut ids = place.publish(3).await;
+    let id = once("id", HOUR);
+    let added = store.publish_once(place.stream, &body(4), exact, &id).await;
+    ids.push(added.unwrap());
+    assert_eq!(super::ids(&place.all(place.stream).await), ids[2..]);
+    ids.extend(place.publish(1).await);
+    // What is not published again trims nothing again.
+    let again = store.publish_once(place.stream, &body(5), exact, &id).await;
+    assert_eq!(again, Ok(ids[3]));
+    assert_eq!(super::ids(&place.all(place.stream).await), ids[2..]);
 }

@@ -1,14 +1,14 @@
 //! Publications that ask for more than an entry.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::MemoryStore;
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Fault, Options};
+use crate::store::{Fault, Once};
+use crate::trim::Trim;
 
 /// What was published under which id of which stream, each for its lifetime.
 #[derive(Debug, Default)]
@@ -18,24 +18,22 @@ pub(super) struct Markers {
 }
 
 impl MemoryStore {
-    pub(crate) async fn publish_with(
+    pub(crate) async fn publish_once(
         &self,
         stream: &str,
         fields: &Fields,
-        options: &Options,
+        trim: Option<Trim>,
+        once: &Once,
     ) -> Result<EntryId, Fault> {
         let mut state = self.lock();
         let now = Instant::now();
-        if let Some(once) = &options.once
-            && let Some(known) = state.markers.get(stream, &once.id, now)
-        {
+        if let Some(known) = state.markers.get(stream, &once.id, now) {
             return Ok(known);
         }
-        let added = state.add(stream, fields, self.shared.clock.now_ms())?;
+        let added = state.add_and_cut(stream, fields, trim, self.shared.clock.now_ms())?;
         state.wake(stream);
-        if let Some(once) = &options.once {
-            state.markers.set(stream, &once.id, added, once.lifetime);
-        }
+        let end = now.checked_add(once.lifetime);
+        state.markers.set(stream, &once.id, added, end);
         Ok(added)
     }
 }
@@ -51,13 +49,10 @@ impl Markers {
         self.known.get(&(stream.to_owned(), id.to_owned())).copied()
     }
 
-    /// Notes an id that is not known.
-    pub(super) fn set(&mut self, stream: &str, id: &str, added: EntryId, lifetime: Duration) {
+    /// Notes an id that is not known, until that time, if a clock can tell it.
+    pub(super) fn set(&mut self, stream: &str, id: &str, added: EntryId, end: Option<Instant>) {
         let key = (stream.to_owned(), id.to_owned());
         self.known.insert(key.clone(), added);
-        // One without an end that a clock can tell is kept.
-        if let Some(end) = Instant::now().checked_add(lifetime) {
-            self.ends.insert((end, key));
-        }
+        self.ends.extend(end.map(|end| (end, key)));
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use redis::Script;
 
-use super::{RedisStore, ms, reply, slot, xadd};
+use super::cut::Cut;
+use super::{RedisStore, ms, reply, slot};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Fault, Options};
+use crate::store::{Fault, Once};
+use crate::trim::Trim;
 
 static PUBLISH_ONCE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/publish_once.lua")));
@@ -17,21 +19,26 @@ static PUBLISH_ONCE: LazyLock<Script> =
 const LONGEST: u64 = 1 << 52;
 
 impl RedisStore {
-    pub(in crate::store) async fn publish_with(
+    pub(in crate::store) async fn publish_once(
         &self,
         stream: &str,
         fields: &Fields,
-        options: &Options,
+        trim: Option<Trim>,
+        once: &Once,
     ) -> Result<EntryId, Fault> {
-        let Some(once) = &options.once else {
-            let added = self.links.run(stream, &xadd(stream, fields)).await?;
-            return reply::id(&added);
+        let cut = match trim {
+            None => None,
+            Some(trim) => Some(self.cut(stream, trim).await?),
         };
         let added = self
             .links
             .run_script(stream, &PUBLISH_ONCE, |script| {
                 script.key(stream).key(marker(stream, &once.id));
                 script.arg(lifetime(once.lifetime));
+                for word in cut.iter().flat_map(Cut::words) {
+                    script.arg(word);
+                }
+                script.arg("*");
                 for (name, value) in fields.iter() {
                     script.arg(name).arg(value);
                 }

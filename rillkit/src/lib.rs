@@ -128,6 +128,7 @@ mod stream;
 mod subscription;
 mod supervisor;
 mod takeover;
+mod trim;
 mod wire;
 mod worker;
 
@@ -153,6 +154,7 @@ pub use crate::running::Running;
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
+pub use crate::trim::Trim;
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

@@ -75,6 +75,7 @@ pub(crate) struct Pulse {
     /// Since when reads have been under way; never while nothing more is wanted.
     reading: Moment,
     lost_leases: AtomicU64,
+    lost_entries: AtomicU64,
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
@@ -106,6 +107,7 @@ pub(crate) struct Signs {
     pub(crate) last_handled: Option<Duration>,
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
+    pub(crate) lost_entries: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
     pub(crate) broken: bool,
@@ -125,6 +127,7 @@ impl Pulse {
             last_handled: Moment::default(),
             reading: Moment::default(),
             lost_leases: AtomicU64::new(0),
+            lost_entries: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -179,6 +182,10 @@ impl Pulse {
 
     pub(crate) fn lost_lease(&self) {
         self.lost_leases.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lost_entry(&self) {
+        self.lost_entries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether too many dead letters wait for their DLQ.
@@ -257,6 +264,7 @@ impl Pulse {
             last_handled: ago(&self.last_handled),
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
+            lost_entries: self.lost_entries.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
             broken: self.broken.load(Ordering::Relaxed),

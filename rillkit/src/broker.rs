@@ -29,6 +29,7 @@ use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
+use crate::supervisor::supervise;
 use crate::takeover::update_floor;
 use crate::trimmer::Trimmer;
 use crate::wire;
@@ -467,15 +468,7 @@ impl Broker {
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
-            let (post, work) = (
-                Arc::clone(post),
-                worker.run(stop.subscribe(), settings.grace),
-            );
-            tokio::spawn(async move {
-                if tokio::spawn(work).await.is_err() {
-                    log::worker_lost(&post.consumer);
-                }
-            })
+            tokio::spawn(supervise(worker, stop.subscribe(), settings.grace))
         };
         let mut workers: Vec<_> = posts.iter().map(start).collect();
         let trimmers = settings.trimmers.iter().cloned();

@@ -36,11 +36,13 @@ examples! {
     graceful_stop
     idempotent
     idempotent_sql
+    idempotent_publish
     reject
     retries_dlq
     slow_handler
     state
     testing
+    trimming
     typed_stream
 }
 

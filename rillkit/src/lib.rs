@@ -29,6 +29,7 @@
 //! | --- | --- |
 //! | declare a handler, with all its settings | [`#[subscribe]`](macro@subscribe) |
 //! | see the id, the fields, or the number of a delivery; ack, nack or reject | [`Message`] |
+//! | have of the messages with one key one run done | `idempotent` of [`#[subscribe]`](macro@subscribe), [`Message::idempotency_key`] |
 //! | share a value between handlers | [`State`] |
 //! | say that no retry can help, or when the next one should be | [`HandlerError`], [`ResultExt`] |
 //! | bind a stream's name to the type of its bodies | [`Stream`] |
@@ -36,6 +37,8 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | publish again what may have arrived | [`Publish::id`] |
+//! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
@@ -114,20 +117,24 @@ mod message;
 mod once;
 mod outcome;
 mod pace;
+mod panic;
 mod policy;
 mod post;
 mod publish;
 mod pulse;
 mod retries;
 mod running;
+mod safe_trim;
 mod server;
 mod settle;
 mod signal;
 mod store;
 mod stream;
 mod subscription;
+mod supervisor;
 mod takeover;
 mod trim;
+mod trimmer;
 mod waiting;
 mod wire;
 mod worker;
@@ -151,6 +158,7 @@ pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};
 pub use crate::running::Running;
+pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;

@@ -20,30 +20,30 @@ use crate::store::{Fault, Fenced, Keyed, Store, Token};
 
 /// The keys of the runs that one consumer has under way.
 #[derive(Debug)]
-pub(crate) struct Once {
+pub(crate) struct KeysInHand {
     /// How long a key stays done.
     lifetime: Duration,
-    keys: Mutex<HashMap<EntryId, Arc<str>>>,
+    by_id: Mutex<HashMap<EntryId, Arc<str>>>,
 }
 
-impl Once {
+impl KeysInHand {
     pub(crate) fn new(lifetime: Duration) -> Self {
         Self {
             lifetime,
-            keys: Mutex::default(),
+            by_id: Mutex::default(),
         }
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<EntryId, Arc<str>>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Arc<str>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sorts deliveries: runs with their keys, and those that are no runs.
     pub(crate) fn sort(&self, tokens: &[Token]) -> (Vec<Keyed>, Vec<Token>) {
-        let keys = self.keys();
+        let held = self.lock();
         let (mut keyed, mut plain) = (Vec::new(), Vec::new());
         for token in tokens {
-            match keys.get(&token.id) {
+            match held.get(&token.id) {
                 Some(key) => keyed.push(Keyed {
                     token: *token,
                     key: Arc::clone(key),
@@ -56,27 +56,27 @@ impl Once {
 
     /// The run of this entry has ended; its key, if there was a run.
     pub(crate) fn ends(&self, id: EntryId) -> Option<Arc<str>> {
-        self.keys().remove(&id)
+        self.lock().remove(&id)
     }
 
     /// These are settled.
     pub(crate) fn forget(&self, ids: &[EntryId]) {
-        let mut keys = self.keys();
+        let mut held = self.lock();
         for id in ids {
-            keys.remove(id);
+            held.remove(id);
         }
     }
 }
 
 /// Takes the key of a message for its run; what becomes of it where it may not run now.
-pub(crate) async fn begin(post: &Post, once: &Once, message: &Message) -> Option<Verdict> {
+pub(crate) async fn begin(post: &Post, keys: &KeysInHand, message: &Message) -> Option<Verdict> {
     let id = message.id();
     let Some(token) = post.hand.token(id) else {
         return Some(Verdict::Lost);
     };
     let key: Arc<str> = message.key().into();
     // Known before it is asked for: its answer may be lost.
-    once.keys().insert(id, Arc::clone(&key));
+    keys.lock().insert(id, Arc::clone(&key));
     let (keyed, sent) = (Keyed { token, key }, Instant::now());
     let begun = post
         .store
@@ -96,10 +96,10 @@ pub(crate) async fn begin(post: &Post, once: &Once, message: &Message) -> Option
         None => post.hand.renewed(token, sent),
         Some(Verdict::Lost) => {
             post.lease_lost(id);
-            once.ends(id);
+            keys.ends(id);
         }
         Some(_) => {
-            once.ends(id);
+            keys.ends(id);
         }
     }
     verdict
@@ -117,10 +117,10 @@ pub(crate) async fn touch(
     store: &Store,
     tokens: &[Token],
 ) -> Result<Vec<Fenced>, Fault> {
-    let Some(once) = &post.once else {
+    let Some(keys) = &post.keys else {
         return store.touch(&post.consumer, tokens).await;
     };
-    let (keyed, plain) = once.sort(tokens);
+    let (keyed, plain) = keys.sort(tokens);
     let kept = store.keep(&post.consumer, &keyed, post.policy().lease());
     let kept = kept.await?;
     let touched = store.touch(&post.consumer, &plain).await?;
@@ -129,11 +129,11 @@ pub(crate) async fn touch(
 
 /// Acks what is still this consumer's, and marks as done what ran. One answer for each.
 pub(crate) async fn ack(post: &Post, tokens: &[Token]) -> Result<Vec<Fenced>, Fault> {
-    let Some(once) = &post.once else {
+    let Some(keys) = &post.keys else {
         return post.store.ack_fenced(&post.consumer, tokens).await;
     };
-    let (keyed, plain) = once.sort(tokens);
-    let done = post.store.finish(&post.consumer, &keyed, once.lifetime);
+    let (keyed, plain) = keys.sort(tokens);
+    let done = post.store.finish(&post.consumer, &keyed, keys.lifetime);
     let done = done.await?;
     let acked = post.store.ack_fenced(&post.consumer, &plain).await?;
     Ok(in_order(tokens, &keyed, done, &plain, acked))
@@ -158,15 +158,15 @@ mod tests {
 
     #[test]
     fn answers_come_in_the_order_of_the_questions() {
-        let once = Once::new(Duration::ZERO);
+        let keys = KeysInHand::new(Duration::ZERO);
         let token = |ms| Token {
             id: EntryId { ms, seq: 0 },
             deliveries: 1,
         };
         let tokens: Vec<_> = (1..5).map(token).collect();
-        once.keys().insert(tokens[1].id, "a".into());
-        once.keys().insert(tokens[2].id, "b".into());
-        let (keyed, plain) = once.sort(&tokens);
+        keys.lock().insert(tokens[1].id, "a".into());
+        keys.lock().insert(tokens[2].id, "b".into());
+        let (keyed, plain) = keys.sort(&tokens);
         assert_eq!((keyed.len(), &plain[..]), (2, &[tokens[0], tokens[3]][..]));
         let (of_keyed, of_plain) = (
             vec![Fenced::Gone, Fenced::Done],
@@ -176,8 +176,8 @@ mod tests {
             in_order(&tokens, &keyed, of_keyed, &plain, of_plain),
             [Fenced::Other, Fenced::Gone, Fenced::Done, Fenced::Done]
         );
-        assert_eq!(once.ends(tokens[1].id).as_deref(), Some("a"));
-        once.forget(&[tokens[2].id]);
-        assert_eq!(once.sort(&tokens).1, tokens);
+        assert_eq!(keys.ends(tokens[1].id).as_deref(), Some("a"));
+        keys.forget(&[tokens[2].id]);
+        assert_eq!(keys.sort(&tokens).1, tokens);
     }
 }

@@ -1,7 +1,8 @@
 //! What the parts of one worker share: its place, its settings, its store, and what it has in hand.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 use crate::entry_id::EntryId;
 use crate::in_hand::InHand;
 use crate::log;
-use crate::once::Once;
+use crate::once::KeysInHand;
 use crate::policy::Policy;
 use crate::pulse::Pulse;
 use crate::store::{Consumer, Store};
@@ -30,7 +31,7 @@ pub(crate) struct Post {
     pub(crate) store: Store,
     pub(crate) hand: InHand,
     /// What is known of keys, where the handler is idempotent.
-    pub(crate) once: Option<Once>,
+    pub(crate) keys: Option<KeysInHand>,
     pub(crate) pulse: Pulse,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
@@ -41,6 +42,9 @@ pub(crate) struct Post {
     given_up: watch::Sender<bool>,
     /// Runs that have a task of their own. One that has acked is no longer pending or in hand.
     runs: AtomicUsize,
+    /// What the worker had under its hands when it panicked: handed out like what a dead process had,
+    /// counted, when it is due. An id is not used twice, and stays here.
+    cut_off: Mutex<HashSet<EntryId>>,
 }
 
 impl Post {
@@ -55,13 +59,14 @@ impl Post {
             consumer,
             store,
             hand: InHand::default(),
-            once: subscription.idempotent_for().map(Once::new),
+            keys: subscription.idempotent_for().map(KeysInHand::new),
             pulse: Pulse::new(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),
             given_up: watch::Sender::new(false),
             runs: AtomicUsize::new(0),
+            cut_off: Mutex::default(),
         }
     }
 
@@ -71,6 +76,25 @@ impl Post {
 
     pub(crate) fn run_ends(&self) {
         self.runs.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// These many run, and no more: the worker has counted anew.
+    pub(crate) fn set_runs(&self, runs: usize) {
+        self.runs.store(runs, Ordering::SeqCst);
+    }
+
+    /// Leaves an entry to the look for what is due: its run may have been what broke the worker.
+    pub(crate) fn cut_off(&self, id: EntryId) {
+        self.lock_cut_off().insert(id);
+        self.hand.release([id]);
+    }
+
+    pub(crate) fn was_cut_off(&self, id: EntryId) -> bool {
+        self.lock_cut_off().contains(&id)
+    }
+
+    fn lock_cut_off(&self) -> MutexGuard<'_, HashSet<EntryId>> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a handler runs in a task of its own.

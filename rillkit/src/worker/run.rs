@@ -16,19 +16,22 @@ use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
 use crate::once;
+use crate::panic::caught;
 use crate::policy::AckPolicy;
+use crate::pulse::Part;
 use crate::settle;
 use crate::store::Keyed;
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
+        self.at_work = Some(message.id());
         let started = Instant::now();
         let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
             Ok(attempt) => attempt,
             Err(verdict) => return self.ended(&message, &verdict),
         };
         let asks_first =
-            self.post.once.is_some() || self.post.policy().ack_policy == AckPolicy::AckFirst;
+            self.post.keys.is_some() || self.post.policy().ack_policy == AckPolicy::AckFirst;
         if asks_first || !self.pace.polls_in_place() {
             return self.spawn(message, attempt, started, Duration::ZERO);
         }
@@ -70,8 +73,8 @@ impl Worker {
             events: self.sender.clone(),
         };
         let run = async move {
-            if let Some(once) = &post.once
-                && let Some(verdict) = once::begin(&post, once, &message).await
+            if let Some(keys) = &post.keys
+                && let Some(verdict) = once::begin(&post, keys, &message).await
             {
                 return report.send(verdict, started.elapsed(), first_poll);
             }
@@ -84,12 +87,14 @@ impl Worker {
             report.send(verdict, started.elapsed(), longest_poll.max(first_poll));
         };
         self.running.insert(id, tokio::spawn(run).abort_handle());
+        self.at_work = None;
     }
 
     /// A delivery has ended: logs it, decides, and sets going what follows.
     pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
         self.some_ended = true;
         let (id, delivery) = (message.id(), message.deliveries());
+        self.at_work = Some(id);
         let mark = message.mark();
         let settled = message.is_settled();
         match verdict {
@@ -136,11 +141,12 @@ impl Worker {
             Action::LookAgain => self.look_again_at(message),
             Action::Nothing => self.post.hand.release([id]),
         }
+        self.at_work = None;
     }
 
     /// Others with the key of this run may run now.
     fn let_go_of_key(&mut self, id: EntryId) {
-        let Some(key) = self.post.once.as_ref().and_then(|once| once.ends(id)) else {
+        let Some(key) = self.post.keys.as_ref().and_then(|keys| keys.ends(id)) else {
             return;
         };
         if let Some(token) = self.post.hand.token(id) {
@@ -175,8 +181,11 @@ impl Worker {
             // Another consumer has it.
             return self.post.hand.release([id]);
         };
-        self.post.hand.set_stage(id, Stage::Waiting { hold_until });
-        self.retries.insert(later(now, delay), token);
+        let due = later(now, delay);
+        self.post
+            .hand
+            .set_stage(id, Stage::Waiting { due, hold_until });
+        self.retries.insert(due, token);
         let short = (formula / 100).max(Duration::from_millis(10));
         // At a stop it is handed back with its idle time.
         if !self.stopping && untouched.is_none_or(|idle| idle > short) {
@@ -185,11 +194,15 @@ impl Worker {
     }
 
     pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
-        self.letters += 1;
+        let id = message.id();
+        self.letters.insert(id);
         let (post, events) = (Arc::clone(&self.post), self.sender.clone());
         let mut letter = Box::pin(async move {
-            settle::dead_letter(post, message, reason, error).await;
-            let _ = events.send(Event::LetterEnded);
+            let ended = caught(settle::dead_letter(post, message, reason, error)).await;
+            let _ = events.send(Event::LetterEnded(id));
+            if let Err(panic) = ended {
+                let _ = events.send(Event::Broken(Part::Settling, panic));
+            }
         });
         // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
         if letter

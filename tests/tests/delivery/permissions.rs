@@ -19,6 +19,27 @@ async fn handle(job: Job, msg: Message, journal: State<Journal>) -> Result<(), H
     act(job, msg, journal).await
 }
 
+#[subscribe(
+    stream = "jobs",
+    group = "workers",
+    max_retries = 1,
+    claim_idle_ms = 200,
+    block_ms = 300,
+    idempotent
+)]
+async fn idempotent(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
+    act(job, msg, journal).await
+}
+
+/// What idempotent handlers need as well.
+fn documented_for_idempotent() -> Vec<&'static str> {
+    let row = SECURITY
+        .lines()
+        .find(|line| line.starts_with("| idempotent handlers |"));
+    let words = row.expect("a row").split('`').skip(1).step_by(2);
+    words.collect()
+}
+
 /// The commands of SECURITY.md: what a worker needs, and what makes it better.
 fn documented() -> [Vec<&'static str>; 2] {
     let lines: Vec<_> = SECURITY
@@ -126,6 +147,45 @@ async fn a_needed_permission_that_is_missing_is_named_at_the_start() {
         );
         assert!(!said.contains("a-long-password"), "{error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idempotent_handler_needs_its_markers_as_well() {
+    let server = Server::start();
+    let [needed, better] = documented();
+    let markers = documented_for_idempotent();
+    assert_eq!(markers, ["~rk:*", "+get", "+set", "+del"]);
+    let place = Place::on(&server);
+    let start = async || {
+        let worker = worker(&server, &place.journal).with_handlers(handlers![idempotent]);
+        worker.start().await
+    };
+    for grant in &markers {
+        set_user(&server, &needed);
+        set_user(&server, &better);
+        let mut rest = vec!["ACL", "SETUSER", "worker"];
+        rest.extend(markers.iter().filter(|one| *one != grant));
+        set_user(&server, &rest);
+        let error = start().await.expect_err(grant);
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        let named = grant.trim_start_matches('+').to_uppercase();
+        let marker = "on `rk:{jobs}:once:workers:`";
+        assert!(
+            error.to_string().contains(marker)
+                && (*grant == "~rk:*" || error.to_string().contains(&named)),
+            "{grant}: {error}"
+        );
+    }
+    let mut all = vec!["ACL", "SETUSER", "worker"];
+    all.extend(markers);
+    set_user(&server, &all);
+    let running = start().await.expect("started");
+    place.publish("jobs", "retried", "sleep:500+err,ok").await;
+    place.publish("jobs", "dead", "err").await;
+    running.drained().await.expect("drained");
+    assert_eq!(place.journal.deliveries("retried"), [1, 2]);
+    assert_eq!(place.length("jobs-dlq"), 1);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

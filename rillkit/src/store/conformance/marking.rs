@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{
-    GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, body, first, fresh_name, miscounted,
-};
+use super::{GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, first, fresh_name, miscounted};
 use crate::entry_id::EntryId;
 use crate::store::{Begun, Fenced, Keyed, Start, Store, Token};
 
@@ -239,9 +237,7 @@ pub(super) async fn marks_nothing_without_a_group(store: &Store) {
     assert_no_group(store.keep(&me, std::slice::from_ref(&one), HOUR).await);
     assert_no_group(store.finish(&me, &[one], HOUR).await);
     let start = Start::After(EntryId::MIN);
-    store.publish(nowhere.stream, &[body(0)]).await.unwrap()[0]
-        .as_ref()
-        .unwrap();
+    nowhere.publish(1).await;
     store
         .ensure_group(nowhere.stream, GROUP, start)
         .await

@@ -13,7 +13,7 @@ use crate::store::{Begun, Consumer, Fault, Fenced, Keyed, Token};
 /// Markers by stream, group and key. Those that have ended are dropped when as many have come as were
 /// there after the last time.
 #[derive(Default)]
-pub(super) struct Markers {
+pub(super) struct Keys {
     by_key: HashMap<(&'static str, &'static str, Arc<str>), Marker>,
     tidy_at: usize,
 }
@@ -32,7 +32,7 @@ enum Says {
 /// Markers that are kept before any is looked at again.
 const FEW: usize = 1000;
 
-impl Markers {
+impl Keys {
     fn get(&self, consumer: &Consumer, key: &Arc<str>, now: Instant) -> Option<&Says> {
         let marker = self
             .by_key
@@ -87,7 +87,7 @@ impl MemoryStore {
             Fenced::Gone => return Ok(Begun::Gone),
             Fenced::Other => return Ok(Begun::Other),
         }
-        match state.markers.get(consumer, key, now) {
+        match state.keys.get(consumer, key, now) {
             Some(Says::Done(id)) => return Ok(Begun::Done(*id)),
             Some(Says::InProgress(other, _)) if other.id != token.id => {
                 return Ok(Begun::InProgress(other.id));
@@ -97,7 +97,7 @@ impl MemoryStore {
         let (group, _) = state.group(consumer.stream, consumer.group)?;
         group.hold(*token, &consumer.name, Duration::ZERO, now);
         let says = in_progress(consumer, *token);
-        state.markers.set(consumer, key, says, now, lease);
+        state.keys.set(consumer, key, says, now, lease);
         Ok(Begun::Marked)
     }
 
@@ -117,14 +117,14 @@ impl MemoryStore {
                 continue;
             }
             group.hold(*token, &consumer.name, Duration::ZERO, now);
-            let mine = match state.markers.get(consumer, key, now) {
+            let mine = match state.keys.get(consumer, key, now) {
                 None => true,
                 Some(Says::InProgress(other, _)) => other.id == token.id,
                 Some(Says::Done(_)) => false,
             };
             if mine {
                 let says = in_progress(consumer, *token);
-                state.markers.set(consumer, key, says, now, lease);
+                state.keys.set(consumer, key, says, now, lease);
             }
         }
         Ok(answers)
@@ -145,7 +145,7 @@ impl MemoryStore {
             if fenced == Fenced::Done {
                 group.settle(token.id);
                 let says = Says::Done(token.id);
-                state.markers.set(consumer, key, says, now, lifetime);
+                state.keys.set(consumer, key, says, now, lifetime);
             }
         }
         Ok(answers)
@@ -157,8 +157,8 @@ impl MemoryStore {
         Keyed { token, key }: &Keyed,
     ) -> Result<(), Fault> {
         let (mut state, now) = (self.lock(), Instant::now());
-        if state.markers.get(consumer, key, now) == Some(&in_progress(consumer, *token)) {
-            state.markers.remove(consumer, key);
+        if state.keys.get(consumer, key, now) == Some(&in_progress(consumer, *token)) {
+            state.keys.remove(consumer, key);
         }
         Ok(())
     }

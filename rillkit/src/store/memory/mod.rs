@@ -10,6 +10,7 @@ mod group;
 mod markers;
 #[cfg(test)]
 mod model;
+mod publishing;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -25,13 +26,14 @@ pub(crate) use reader::MemoryReader;
 
 use super::{
     Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
-    Start, Summary, Take, Taken, Token,
+    Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
 use group::Group;
-use markers::Markers;
+use markers::Keys;
+use publishing::Markers;
 use reader::Line;
 
 /// A handle to a store in this process; clones are the same store.
@@ -51,6 +53,7 @@ struct State {
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
     markers: Markers,
+    keys: Keys,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;
@@ -112,13 +115,7 @@ impl MemoryStore {
         let now_ms = self.shared.clock.now_ms();
         let ids = entries
             .iter()
-            .map(|fields| {
-                let id = state.add(stream, fields, now_ms)?;
-                if let Some(trim) = trim {
-                    state.stream(stream).cut(trim, now_ms);
-                }
-                Ok(id)
-            })
+            .map(|fields| state.add_and_cut(stream, fields, trim, now_ms))
             .collect();
         state.wake(stream);
         Ok(ids)
@@ -324,6 +321,33 @@ impl MemoryStore {
             .collect())
     }
 
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        let now_ms = self.shared.clock.now_ms();
+        let mut state = self.lock();
+        let stream = state.streams.get_mut(stream);
+        let stream = stream.filter(|stream| !stream.entries.is_empty());
+        Ok(stream.map_or_else(TrimStep::default, |stream| {
+            stream.trim(spared, most, now_ms)
+        }))
+    }
+
+    pub(crate) async fn count(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let counted = self.range(stream, from, to, most).await?;
+        Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
+    }
+
     pub(crate) async fn replay(
         &self,
         dlq: &str,
@@ -400,6 +424,20 @@ impl State {
         };
         stream.entries.insert(id, fields.clone());
         stream.last_id = id;
+        Ok(id)
+    }
+
+    fn add_and_cut(
+        &mut self,
+        stream: &str,
+        fields: &Fields,
+        trim: Option<Trim>,
+        now_ms: u64,
+    ) -> Result<EntryId, Fault> {
+        let id = self.add(stream, fields, now_ms)?;
+        if let Some(trim) = trim {
+            self.stream(stream).cut(trim, now_ms);
+        }
         Ok(id)
     }
 

@@ -3,8 +3,9 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`cut`] (trims that go with a publish), [`pending`] (what changes the pending
-//! list), [`letters`] (the DLQ), [`markers`] (idempotency keys) and [`looks`] (what changes nothing);
+//! operations are in [`publishing`] and [`cut`] (trims that go with it), [`pending`] (what changes
+//! the pending list), [`letters`] (the DLQ), [`markers`] (idempotency keys), [`trimming`] and [`looks`]
+//! (what changes nothing);
 //! [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
@@ -24,12 +25,14 @@ mod nodes;
 mod parts;
 mod pending;
 mod permissions;
+mod publishing;
 mod reader;
 mod reply;
 mod sentinel;
 mod server_facts;
 mod slot;
 mod tls;
+mod trimming;
 
 use std::fmt;
 use std::time::Duration;

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::decide::Reason;
 use crate::entry_id::EntryId;
 use crate::error::Error;
+use crate::failed_delivery::FailedDelivery;
 use crate::fields::Fields;
 use crate::log;
 use crate::message::Message;
@@ -20,8 +21,15 @@ use crate::wire::{self, dead};
 const PAGE: usize = 100;
 
 /// The DLQ entry of a message: its own fields, unchanged and in order, then what is known about its
-/// end. Fields of an earlier end are replaced.
-pub(crate) fn letter(post: &Post, message: &Message, reason: Reason, error: &str) -> Fields {
+/// end. Fields of an earlier end are replaced. The last field is the list of failed deliveries, with
+/// the last one alone: the store puts those in front that are kept.
+pub(crate) fn letter(
+    post: &Post,
+    message: &Message,
+    reason: Reason,
+    error: &str,
+    last: Option<&FailedDelivery>,
+) -> Fields {
     let own = message
         .fields()
         .iter()
@@ -42,6 +50,8 @@ pub(crate) fn letter(post: &Post, message: &Message, reason: Reason, error: &str
     letter.push(dead::HANDLER, post.subscription.path());
     letter.push(dead::CONSUMER, &*post.consumer.name);
     letter.push(dead::FAILED_AT, now.as_millis().to_string());
+    let last = last.map(FailedDelivery::to_json).unwrap_or_default();
+    letter.push(dead::ATTEMPTS, format!("[{last}]"));
     letter
 }
 

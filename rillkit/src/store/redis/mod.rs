@@ -3,8 +3,8 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ) and
-//! [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
+//! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ), [`history`]
+//! (what is kept about failed deliveries) and [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
@@ -13,6 +13,7 @@ mod asking;
 mod cluster;
 mod endpoint;
 mod fault;
+mod history;
 mod letters;
 mod link;
 mod links;

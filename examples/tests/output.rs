@@ -40,6 +40,7 @@ examples! {
     slow_handler
     state
     testing
+    trimming
     typed_stream
 }
 

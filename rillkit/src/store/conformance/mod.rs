@@ -11,6 +11,7 @@ mod mix;
 mod reading;
 mod settling;
 mod taking;
+mod trimming;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -155,6 +156,16 @@ on_all_stores! {
         keeps_each_groups_history_apart
         tidies_up_what_is_not_pending
         tells_a_letter_of_many_fields_too;
+    trimming:
+        trims_to_a_length
+        trims_each_of_many
+        trims_below_an_id
+        trims_by_age
+        trims_what_every_group_has_acked
+        keeps_what_is_to_be_kept
+        only_looks_when_nothing_may_be_removed
+        trims_nothing_without_a_group_that_counts
+        trims_behind_a_group_that_began_with_new_entries;
     mix:
         loses_nothing_in_ten_thousand;
 }
@@ -196,7 +207,11 @@ impl<'a> Place<'a> {
     /// Adds `count` entries with the bodies 0, 1, 2, ...
     async fn publish(&self, count: usize) -> Vec<EntryId> {
         let entries: Vec<Fields> = (0..count).map(body).collect();
-        let ids = self.store.publish(self.stream, &entries).await.unwrap();
+        let ids = self
+            .store
+            .publish(self.stream, &entries, None)
+            .await
+            .unwrap();
         ids.into_iter().map(Result::unwrap).collect()
     }
 

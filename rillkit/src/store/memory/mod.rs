@@ -3,8 +3,10 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, what it keeps about failed deliveries in `history`, and the waiting of blocking reads is in `reader`.
+//! `group`, what it keeps about failed deliveries in `history`, the waiting of blocking reads in
+//! `reader`, and what goes from a stream in `cut`.
 
+mod cut;
 mod group;
 mod history;
 #[cfg(test)]
@@ -24,10 +26,11 @@ pub(crate) use reader::MemoryReader;
 
 use super::{
     Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
-    Row, Rows, Start, Summary, Take, Taken, Token,
+    Row, Rows, Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::trim::Trim;
 use group::Group;
 use reader::Line;
 
@@ -102,12 +105,19 @@ impl MemoryStore {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
         let mut state = self.lock();
         let now_ms = self.shared.clock.now_ms();
         let ids = entries
             .iter()
-            .map(|fields| state.add(stream, fields, now_ms))
+            .map(|fields| {
+                let id = state.add(stream, fields, now_ms)?;
+                if let Some(trim) = trim {
+                    state.stream(stream).cut(trim, now_ms);
+                }
+                Ok(id)
+            })
             .collect();
         state.wake(stream);
         Ok(ids)
@@ -353,6 +363,33 @@ impl MemoryStore {
                 fields: fields.clone(),
             })
             .collect())
+    }
+
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        let now_ms = self.shared.clock.now_ms();
+        let mut state = self.lock();
+        let stream = state.streams.get_mut(stream);
+        let stream = stream.filter(|stream| !stream.entries.is_empty());
+        Ok(stream.map_or_else(TrimStep::default, |stream| {
+            stream.trim(spared, most, now_ms)
+        }))
+    }
+
+    pub(crate) async fn count(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let counted = self.range(stream, from, to, most).await?;
+        Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
     }
 
     pub(crate) async fn replay(

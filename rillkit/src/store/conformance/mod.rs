@@ -84,7 +84,7 @@ on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
-        refuses_one_entry_and_keeps_the_others
+        tells_each_of_many_at_once_its_own_id refuses_one_entry_and_keeps_the_others
         creates_a_group_once
         starts_a_group_at_the_beginning_or_behind_an_id
         starts_a_group_with_what_comes_new

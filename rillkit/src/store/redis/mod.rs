@@ -1,7 +1,8 @@
 //! The store on a Redis server: every command and script that the crate sends.
 //!
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
-//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
+//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`outbox`] lets commands leave
+//! together, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
 //! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ) and
 //! [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
@@ -18,6 +19,7 @@ mod link;
 mod links;
 mod looks;
 mod nodes;
+mod outbox;
 mod parts;
 mod pending;
 mod permissions;
@@ -99,7 +101,7 @@ impl RedisStore {
             return Ok(Vec::new());
         }
         if let [entry] = entries {
-            let answer = self.links.run(stream, &xadd(stream, entry)).await;
+            let answer = self.links.run_together(stream, xadd(stream, entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
         }
         let mut pipeline = Pipeline::with_capacity(entries.len());

@@ -63,7 +63,7 @@ pub(super) async fn tells_each_of_many_at_once_its_own_id(store: &Store) {
                 150 => Fields::default(),
                 number => body(number),
             };
-            let answers = store.publish(stream, &[entry]).await;
+            let answers = store.publish(stream, &[entry], None).await;
             answers.unwrap().remove(0).ok()
         })
     };

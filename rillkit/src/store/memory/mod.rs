@@ -24,7 +24,7 @@ pub(crate) use reader::MemoryReader;
 
 use super::{
     Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
-    Start, Summary, Take, Taken, Token,
+    Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -319,6 +319,33 @@ impl MemoryStore {
                 fields: fields.clone(),
             })
             .collect())
+    }
+
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        let now_ms = self.shared.clock.now_ms();
+        let mut state = self.lock();
+        let stream = state.streams.get_mut(stream);
+        let stream = stream.filter(|stream| !stream.entries.is_empty());
+        Ok(stream.map_or_else(TrimStep::default, |stream| {
+            stream.trim(spared, most, now_ms)
+        }))
+    }
+
+    pub(crate) async fn count(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let counted = self.range(stream, from, to, most).await?;
+        Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
     }
 
     pub(crate) async fn replay(

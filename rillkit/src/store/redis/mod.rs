@@ -1,13 +1,23 @@
-//! The store on a Redis server: every command and script that the crate sends.
+//! The store on a Redis server: every command and script that the crate sends. What an operation
+//! means is written in [`store`](super).
 //!
-//! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
-//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`outbox`]
-//! lets commands leave together, [`links`] chooses among the links of a [`cluster`], [`fault`] sorts
-//! errors, [`reply`] reads answers. The operations are in [`cut`] (trims that go with a publish),
-//! [`pending`] (what changes the pending list), [`letters`] (the DLQ) and [`looks`] (what changes
-//! nothing); [`reader`] is the connection that waits for new entries, [`permissions`] finds out what
-//! is forbidden, and [`server_facts`] what the server says about itself. What an operation means is
-//! written in [`store`](super).
+//! The way to a server:
+//!
+//! - [`parts`]: where it is; [`address`]: how to get there, to one [`endpoint`] or by [`sentinel`];
+//!   [`tls`]: the certificates.
+//! - [`link`]: makes and replaces connections; [`outbox`]: lets commands leave together.
+//! - [`links`]: chooses among the links of a [`cluster`].
+//! - [`fault`]: sorts errors; [`reply`]: reads answers.
+//!
+//! The operations:
+//!
+//! - [`pending`]: what changes the pending list.
+//! - [`letters`]: the DLQ.
+//! - [`cut`]: trims that go with a publish.
+//! - [`trimming`]: trims that no group loses by.
+//! - [`looks`]: what changes nothing.
+//! - [`reader`]: the connection that waits for new entries.
+//! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
 mod address;
 mod asking;
@@ -30,6 +40,7 @@ mod sentinel;
 mod server_facts;
 mod slot;
 mod tls;
+mod trimming;
 
 use std::fmt;
 use std::time::Duration;

@@ -38,6 +38,7 @@
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
 //!
@@ -94,7 +95,7 @@ mod broker;
 mod credentials;
 mod decide;
 mod demand;
-mod dlq;
+pub mod dlq;
 mod entry_id;
 mod environment;
 mod error;

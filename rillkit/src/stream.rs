@@ -113,6 +113,9 @@ impl<T: ?Sized> Target<T> for &String {
 
 /// A stream whose dead letters can be asked for: a [`Stream`] constant of any type, or a name.
 pub trait Source: target::Sealed {
+    /// What an edited body is checked against: the constant, or a name, which takes any.
+    type Bodies;
+
     /// The stream's key in Redis.
     fn stream_name(&self) -> &str;
     /// The dead-letter stream, when the constant names one.
@@ -120,6 +123,8 @@ pub trait Source: target::Sealed {
 }
 
 impl<T: ?Sized> Source for Stream<T> {
+    type Bodies = Self;
+
     fn stream_name(&self) -> &str {
         self.name
     }
@@ -130,6 +135,8 @@ impl<T: ?Sized> Source for Stream<T> {
 }
 
 impl Source for &str {
+    type Bodies = &'static str;
+
     fn stream_name(&self) -> &str {
         self
     }
@@ -140,6 +147,8 @@ impl Source for &str {
 }
 
 impl Source for &String {
+    type Bodies = &'static str;
+
     fn stream_name(&self) -> &str {
         self
     }

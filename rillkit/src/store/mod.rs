@@ -234,6 +234,9 @@ macro_rules! ask {
     };
 }
 
+// Behind the macro, which it uses.
+mod letters;
+
 impl Store {
     /// The same server on a connection of its own.
     pub(crate) fn separate(&self) -> Self {
@@ -426,17 +429,6 @@ impl Store {
         count: usize,
     ) -> Result<Vec<Entry>, Fault> {
         ask!(self, it => it.range(stream, from, to, count))
-    }
-
-    /// If `dlq` still holds `id`: adds `fields` to the stream and deletes `id`, in one step.
-    pub(crate) async fn replay(
-        &self,
-        dlq: &str,
-        id: EntryId,
-        stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        ask!(self, it => it.replay(dlq, id, stream, fields))
     }
 }
 

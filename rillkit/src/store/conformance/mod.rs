@@ -144,7 +144,12 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
     mix:
         loses_nothing_in_ten_thousand;
 }

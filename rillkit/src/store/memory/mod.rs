@@ -3,9 +3,11 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, and the waiting of blocking reads is in `reader`.
+//! `group`, the waiting of blocking reads is in `reader`, and what concerns entries without a group
+//! in `letters`.
 
 mod group;
+mod letters;
 #[cfg(test)]
 mod model;
 mod reader;
@@ -22,8 +24,8 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
-    Start, Summary, Take, Taken, Token,
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Start,
+    Summary, Take, Taken, Token,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -290,47 +292,6 @@ impl MemoryStore {
 
     pub(crate) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Fault> {
         Ok(self.lock().streams.get(stream).map(|stream| stream.last_id))
-    }
-
-    pub(crate) async fn range(
-        &self,
-        stream: &str,
-        from: EntryId,
-        to: EntryId,
-        count: usize,
-    ) -> Result<Vec<Entry>, Fault> {
-        let state = self.lock();
-        let Some(stream) = state.streams.get(stream).filter(|_| from <= to) else {
-            return Ok(Vec::new());
-        };
-        let entries = stream.entries.range(from..=to).take(count);
-        Ok(entries
-            .map(|(id, fields)| Entry {
-                id: *id,
-                fields: fields.clone(),
-            })
-            .collect())
-    }
-
-    pub(crate) async fn replay(
-        &self,
-        dlq: &str,
-        id: EntryId,
-        stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        let mut state = self.lock();
-        if !state
-            .streams
-            .get(dlq)
-            .is_some_and(|dlq| dlq.entries.contains_key(&id))
-        {
-            return Ok(Replayed::Gone);
-        }
-        let moved = state.add(stream, fields, self.shared.clock.now_ms())?;
-        state.wake(stream);
-        state.stream(dlq).entries.remove(&id);
-        Ok(Replayed::Moved(moved))
     }
 
     /// The next entries of the consumer's group, at once; an empty answer where there are none.

@@ -1,4 +1,4 @@
-//! Dead letters: the way to the DLQ, and back.
+//! Dead letters: the way to the DLQ, back, and out.
 
 use std::sync::LazyLock;
 
@@ -90,6 +90,22 @@ impl RedisStore {
             Value::Nil => Ok(Replayed::Gone),
             id => reply::id(&id).map(Replayed::Moved),
         }
+    }
+
+    pub(in crate::store) async fn delete(
+        &self,
+        stream: &str,
+        ids: &[EntryId],
+    ) -> Result<u64, Fault> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let mut delete = cmd("XDEL");
+        delete.arg(stream);
+        for id in ids {
+            delete.arg(id.to_string());
+        }
+        reply::number(&self.links.run(stream, &delete).await?)
     }
 
     /// For a letter with more fields than Lua can pass on: a crash between the steps leaves it in

@@ -28,6 +28,7 @@ use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
+use crate::supervisor::supervise;
 use crate::takeover::update_floor;
 use crate::wire;
 use crate::worker::Worker;
@@ -279,6 +280,7 @@ impl Broker {
             stream.stream_name(),
             fields,
         )
+        .trimming(stream.trim())
     }
 
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
@@ -307,6 +309,7 @@ impl Broker {
             &self.store,
             self.settings.largest,
             stream.stream_name(),
+            stream.trim(),
             bodies,
         )
         .await
@@ -429,15 +432,7 @@ impl Broker {
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
-            let (post, work) = (
-                Arc::clone(post),
-                worker.run(stop.subscribe(), settings.grace),
-            );
-            tokio::spawn(async move {
-                if tokio::spawn(work).await.is_err() {
-                    log::worker_lost(&post.consumer);
-                }
-            })
+            tokio::spawn(supervise(worker, stop.subscribe(), settings.grace))
         };
         let workers = posts.iter().map(start).collect();
         Ok(Running::new(posts, stop, workers))

@@ -114,6 +114,7 @@ mod log;
 mod message;
 mod outcome;
 mod pace;
+mod panic;
 mod policy;
 mod post;
 mod publish;
@@ -126,7 +127,9 @@ mod signal;
 mod store;
 mod stream;
 mod subscription;
+mod supervisor;
 mod takeover;
+mod trim;
 mod wire;
 mod worker;
 
@@ -152,6 +155,7 @@ pub use crate::running::Running;
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
+pub use crate::trim::Trim;
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crate::decide::{Reason, Verdict};
 use crate::entry_id::EntryId;
+use crate::error_text;
 use crate::policy::Policy;
+use crate::pulse::Part;
 use crate::store::redis::ServerFacts;
 use crate::store::{Consumer, Fault};
 
@@ -144,14 +146,16 @@ pub(crate) fn marks_ignored(consumer: &Consumer, id: EntryId) {
     tracing::warn!(target: "rillkit", stream, group, %id, "the marks of message {id} are ignored: it is acked already");
 }
 
-/// A fault of RillKit itself: its leases lapse, and other workers take over.
-pub(crate) fn worker_lost(consumer: &Consumer) {
+/// A fault of RillKit itself, or of who writes its lines.
+pub(crate) fn broken(consumer: &Consumer, part: Part, panic: &str) {
     let Consumer { stream, group, .. } = consumer;
+    let (part, panic) = (part.name(), error_text::capped(&one_line(panic)));
     tracing::error!(
         target: "rillkit",
         stream,
         group,
-        "the worker of stream {stream} and group {group} has panicked and reads no more: start the process again"
+        part,
+        "the worker of stream {stream} and group {group} panicked while {part}, and is started again: {panic}"
     );
 }
 

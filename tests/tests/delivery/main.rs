@@ -34,3 +34,4 @@ mod slots;
 mod startup;
 mod takeover;
 mod trimmed;
+mod trimming;

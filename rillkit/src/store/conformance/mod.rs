@@ -10,6 +10,7 @@ mod mix;
 mod reading;
 mod settling;
 mod taking;
+mod trimming;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -150,6 +151,11 @@ on_all_stores! {
         counts_entries
         knows_the_time_of_new_ids
         deletes_what_is_there;
+    trimming:
+        trims_to_a_length
+        trims_each_of_many
+        trims_below_an_id
+        trims_by_age;
     mix:
         loses_nothing_in_ten_thousand;
 }
@@ -191,7 +197,11 @@ impl<'a> Place<'a> {
     /// Adds `count` entries with the bodies 0, 1, 2, ...
     async fn publish(&self, count: usize) -> Vec<EntryId> {
         let entries: Vec<Fields> = (0..count).map(body).collect();
-        let ids = self.store.publish(self.stream, &entries).await.unwrap();
+        let ids = self
+            .store
+            .publish(self.stream, &entries, None)
+            .await
+            .unwrap();
         ids.into_iter().map(Result::unwrap).collect()
     }
 

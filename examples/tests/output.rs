@@ -39,6 +39,7 @@ examples! {
     slow_handler
     state
     testing
+    trimming
     typed_stream
 }
 

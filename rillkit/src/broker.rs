@@ -21,6 +21,7 @@ use crate::log;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
 use crate::running::Running;
+use crate::safe_trim::SafeTrim;
 use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
@@ -30,6 +31,7 @@ use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
 use crate::supervisor::supervise;
 use crate::takeover::update_floor;
+use crate::trimmer::Trimmer;
 use crate::wire;
 use crate::worker::Worker;
 
@@ -64,6 +66,7 @@ struct Settings {
     only: Vec<String>,
     grace: Duration,
     largest: usize,
+    trimmers: Vec<Trimmer>,
 }
 
 /// How long running handlers may go on at a stop, when nothing else is said.
@@ -80,6 +83,7 @@ impl Broker {
             only: Vec::new(),
             grace: GRACE,
             largest: LARGEST,
+            trimmers: Vec::new(),
         };
         Self {
             store,
@@ -212,6 +216,32 @@ impl Broker {
     #[must_use]
     pub fn largest_message(mut self, bytes: usize) -> Self {
         self.settings_mut().largest = bytes;
+        self
+    }
+
+    /// Trims a stream every so often while the handlers run, from the start on: what
+    /// [`trim`](Self::trim) does, with what `how` adds to it. Each process that is started this way
+    /// does it, at moments of its own; where there is nothing to remove, that costs the server next
+    /// to nothing. What goes wrong is logged and tried again; what was removed is logged at the
+    /// level DEBUG.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rillkit::Broker;
+    ///
+    /// let broker = Broker::memory()
+    ///     .trim_every(Duration::from_secs(60), "jobs", |trim| trim.keep(1_000));
+    /// # let _ = broker;
+    /// ```
+    #[must_use]
+    pub fn trim_every(
+        mut self,
+        every: Duration,
+        stream: impl Source,
+        how: impl FnOnce(SafeTrim) -> SafeTrim,
+    ) -> Self {
+        let trim = how(self.trim(stream));
+        self.settings_mut().trimmers.push(Trimmer::new(trim, every));
         self
     }
 
@@ -374,6 +404,38 @@ impl Broker {
         dlqs
     }
 
+    /// Removes from the old end of a stream what all its groups have read and acked, and says what
+    /// holds the rest back. Never what a group has not read or has pending: each step on the server
+    /// looks at all groups first. What a group was never meant to read, since it began behind it,
+    /// counts as read.
+    ///
+    /// A stream without a group is left as it is, unless
+    /// [`even_without_groups`](SafeTrim::even_without_groups) says otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let trimmed = broker.trim("jobs").await?;
+    /// if let Some(hold) = trimmed.held_back_by() {
+    ///     println!("{hold}");
+    /// }
+    /// // The newest thousand stay in any case, and a group that nobody needs does not count.
+    /// broker.trim("jobs").keep(1_000).ignoring(["old-reports"]).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be asked or refuses; what steps before had removed is gone.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn trim(&self, stream: impl Source) -> SafeTrim {
+        SafeTrim::new(&self.store, stream.stream_name())
+    }
+
     /// Starts the handlers and returns when their groups exist and they read. A server that is not
     /// there yet is waited for.
     ///
@@ -434,7 +496,9 @@ impl Broker {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
             tokio::spawn(supervise(worker, stop.subscribe(), settings.grace))
         };
-        let workers = posts.iter().map(start).collect();
+        let mut workers: Vec<_> = posts.iter().map(start).collect();
+        let trimmers = settings.trimmers.iter().cloned();
+        workers.extend(trimmers.map(|trimmer| tokio::spawn(trimmer.run(stop.subscribe()))));
         Ok(Running::new(posts, stop, workers))
     }
 

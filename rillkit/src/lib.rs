@@ -36,6 +36,7 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
@@ -121,6 +122,7 @@ mod publish;
 mod pulse;
 mod retries;
 mod running;
+mod safe_trim;
 mod server;
 mod settle;
 mod signal;
@@ -130,6 +132,7 @@ mod subscription;
 mod supervisor;
 mod takeover;
 mod trim;
+mod trimmer;
 mod wire;
 mod worker;
 
@@ -152,6 +155,7 @@ pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};
 pub use crate::running::Running;
+pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;

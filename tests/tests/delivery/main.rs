@@ -28,6 +28,7 @@ mod publishing;
 mod reference;
 mod refusals;
 mod replay;
+mod safe_trim;
 mod secrets;
 mod shutdown;
 mod slots;

@@ -155,7 +155,12 @@ on_all_stores! {
         trims_to_a_length
         trims_each_of_many
         trims_below_an_id
-        trims_by_age;
+        trims_by_age
+        trims_what_every_group_has_acked
+        keeps_what_is_to_be_kept
+        only_looks_when_nothing_may_be_removed
+        trims_nothing_without_a_group_that_counts
+        trims_behind_a_group_that_began_with_new_entries;
     mix:
         loses_nothing_in_ten_thousand;
 }

@@ -25,8 +25,8 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Start,
-    Summary, Take, Taken, Token,
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Spared,
+    Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -301,6 +301,33 @@ impl MemoryStore {
 
     pub(crate) async fn last_id(&self, stream: &str) -> Result<Option<EntryId>, Fault> {
         Ok(self.lock().streams.get(stream).map(|stream| stream.last_id))
+    }
+
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        let now_ms = self.shared.clock.now_ms();
+        let mut state = self.lock();
+        let stream = state.streams.get_mut(stream);
+        let stream = stream.filter(|stream| !stream.entries.is_empty());
+        Ok(stream.map_or_else(TrimStep::default, |stream| {
+            stream.trim(spared, most, now_ms)
+        }))
+    }
+
+    pub(crate) async fn count(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let counted = self.range(stream, from, to, most).await?;
+        Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
     }
 
     /// The next entries of the consumer's group, at once; an empty answer where there are none.

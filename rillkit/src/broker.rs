@@ -264,7 +264,8 @@ impl Broker {
     /// The [`kind`](Error::kind) says whether the message was surely not published
     /// ([`NotSent`](crate::ErrorKind::NotSent), [`Refused`](crate::ErrorKind::Refused)), or may
     /// have been ([`Unknown`](crate::ErrorKind::Unknown)): the connection broke before the answer
-    /// came. It is never published again behind the caller's back.
+    /// came. It is never published again behind the caller's back, unless an [`id`](Publish::id)
+    /// makes that safe.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "a constant or a name is what callers have"

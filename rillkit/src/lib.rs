@@ -36,6 +36,7 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | publish again what may have arrived | [`Publish::id`] |
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |

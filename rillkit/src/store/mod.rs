@@ -20,6 +20,7 @@
 //!   is safe to repeat.
 
 pub(crate) mod memory;
+mod publishing;
 pub(crate) mod redis;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;

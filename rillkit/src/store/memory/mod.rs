@@ -11,6 +11,7 @@ mod group;
 mod letters;
 #[cfg(test)]
 mod model;
+mod publishing;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
 use group::Group;
+use publishing::Markers;
 use reader::Line;
 
 /// A handle to a store in this process; clones are the same store.
@@ -50,6 +52,7 @@ struct State {
     streams: HashMap<String, Stream>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    markers: Markers,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;
@@ -111,13 +114,7 @@ impl MemoryStore {
         let now_ms = self.shared.clock.now_ms();
         let ids = entries
             .iter()
-            .map(|fields| {
-                let id = state.add(stream, fields, now_ms)?;
-                if let Some(trim) = trim {
-                    state.stream(stream).cut(trim, now_ms);
-                }
-                Ok(id)
-            })
+            .map(|fields| state.add_and_cut(stream, fields, trim, now_ms))
             .collect();
         state.wake(stream);
         Ok(ids)
@@ -385,6 +382,20 @@ impl State {
         };
         stream.entries.insert(id, fields.clone());
         stream.last_id = id;
+        Ok(id)
+    }
+
+    fn add_and_cut(
+        &mut self,
+        stream: &str,
+        fields: &Fields,
+        trim: Option<Trim>,
+        now_ms: u64,
+    ) -> Result<EntryId, Fault> {
+        let id = self.add(stream, fields, now_ms)?;
+        if let Some(trim) = trim {
+            self.stream(stream).cut(trim, now_ms);
+        }
         Ok(id)
     }
 

@@ -3,8 +3,9 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`cut`] (trims that go with a publish), [`pending`] (what changes the pending list), [`letters`] (the DLQ), [`trimming`] and
-//! [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
+//! operations are in [`publishing`] and [`cut`] (trims that go with it), [`pending`] (what changes
+//! the pending list), [`letters`] (the DLQ), [`trimming`] and [`looks`] (what changes nothing);
+//! [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
@@ -22,6 +23,7 @@ mod nodes;
 mod parts;
 mod pending;
 mod permissions;
+mod publishing;
 mod reader;
 mod reply;
 mod sentinel;

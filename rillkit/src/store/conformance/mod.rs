@@ -7,6 +7,7 @@
 mod adding;
 mod looking;
 mod mix;
+mod publishing;
 mod reading;
 mod settling;
 mod taking;
@@ -93,6 +94,12 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    publishing:
+        publishes_once_under_an_id
+        keeps_the_ids_of_streams_apart
+        remembers_an_id_for_its_lifetime
+        publishes_once_what_many_publish_at_a_time
+        trims_when_it_publishes;
     reading:
         hands_out_each_entry_once
         hands_out_no_more_than_asked_for
@@ -145,7 +152,12 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
     trimming:
         trims_to_a_length
         trims_each_of_many

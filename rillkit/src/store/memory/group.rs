@@ -51,6 +51,10 @@ impl Group {
         self.last_id
     }
 
+    pub(super) fn is_pending(&self, id: EntryId) -> bool {
+        self.pending.contains_key(&id)
+    }
+
     /// Whether an operation on this delivery would be `Done`.
     pub(super) fn fence(&self, owner: &str, token: Token) -> Fenced {
         match self.pending.get(&token.id) {

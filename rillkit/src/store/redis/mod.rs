@@ -13,7 +13,7 @@
 //!
 //! - [`pending`]: what changes the pending list.
 //! - [`letters`]: the DLQ.
-//! - [`cut`]: trims that go with a publish.
+//! - [`publishing`]: what is added; [`cut`]: trims that go with it.
 //! - [`trimming`]: trims that no group loses by.
 //! - [`looks`]: what changes nothing.
 //! - [`reader`]: the connection that waits for new entries.
@@ -34,6 +34,7 @@ mod outbox;
 mod parts;
 mod pending;
 mod permissions;
+mod publishing;
 mod reader;
 mod reply;
 mod sentinel;

@@ -35,6 +35,7 @@ examples! {
     backoff
     decode_errors
     graceful_stop
+    idempotent_publish
     reject
     retries_dlq
     slow_handler

@@ -20,6 +20,7 @@
 //!   is safe to repeat.
 
 pub(crate) mod memory;
+mod publishing;
 pub(crate) mod redis;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
@@ -290,6 +292,9 @@ macro_rules! ask {
     };
 }
 
+// Behind the macro, which it uses.
+mod letters;
+
 impl Store {
     /// The same server on a connection of its own.
     pub(crate) fn separate(&self) -> Self {
@@ -533,17 +538,6 @@ impl Store {
         most: u64,
     ) -> Result<(u64, Option<EntryId>), Fault> {
         ask!(self, it => it.count(stream, from, to, most))
-    }
-
-    /// If `dlq` still holds `id`: adds `fields` to the stream and deletes `id`, in one step.
-    pub(crate) async fn replay(
-        &self,
-        dlq: &str,
-        id: EntryId,
-        stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        ask!(self, it => it.replay(dlq, id, stream, fields))
     }
 }
 

@@ -5,6 +5,7 @@ mod connections;
 mod consumers;
 mod decode;
 mod dlq;
+mod dlq_tools;
 mod failover;
 mod faults;
 mod group;

@@ -54,6 +54,10 @@ impl Group {
         self.last_id
     }
 
+    pub(super) fn is_pending(&self, id: EntryId) -> bool {
+        self.pending.contains_key(&id)
+    }
+
     pub(super) fn history(&mut self) -> &mut History {
         &mut self.history
     }

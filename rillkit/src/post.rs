@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::entry_id::EntryId;
+use crate::history::History;
 use crate::in_hand::InHand;
 use crate::log;
 use crate::once::KeysInHand;
@@ -33,6 +34,7 @@ pub(crate) struct Post {
     /// What is known of keys, where the handler is idempotent.
     pub(crate) keys: Option<KeysInHand>,
     pub(crate) pulse: Pulse,
+    pub(crate) history: History,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
@@ -61,6 +63,7 @@ impl Post {
             hand: InHand::default(),
             keys: subscription.idempotent_for().map(KeysInHand::new),
             pulse: Pulse::new(),
+            history: History::default(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),

@@ -79,7 +79,9 @@ static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
     let known = [own, "python3".into(), "/usr/bin/python3".into()];
     let found = known.into_iter().find(|python| {
         let mut import = Command::new(python);
-        import.args(["-c", "import redis"]).stderr(Stdio::null());
+        import
+            .args(["-c", "from redis import Redis"])
+            .stderr(Stdio::null());
         import.status().is_ok_and(|status| status.success())
     });
     found.expect("a Python with redis-py; `scripts/python` installs one")

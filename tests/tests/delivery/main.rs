@@ -26,6 +26,7 @@ mod publishers;
 mod publishing;
 mod reference;
 mod refusals;
+mod removed;
 mod replay;
 mod secrets;
 mod shutdown;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use crate::decide::{Reason, Verdict};
 use crate::entry_id::EntryId;
+use crate::error::Error;
 use crate::error_text;
 use crate::policy::Policy;
 use crate::pulse::Part;
+use crate::safe_trim::Trimmed;
 use crate::store::redis::ServerFacts;
 use crate::store::{Consumer, Fault};
 
@@ -139,6 +141,18 @@ pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
         "message {id} is no longer pending, its {ends} is dropped: another consumer settled it, or somebody removed it \
          from the group"
     );
+}
+
+/// A periodic trim; what it left, and why.
+pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
+    let Trimmed { removed, left, .. } = trimmed;
+    tracing::debug!(target: "rillkit", stream, removed, left, "trimmed {stream}: {trimmed}");
+}
+
+/// It is tried again; said once until it works.
+pub(crate) fn cannot_trim(error: &Error) {
+    let error = one_line(&error.to_string());
+    tracing::warn!(target: "rillkit", "{error}; it is tried again");
 }
 
 pub(crate) fn running_long(consumer: &Consumer, id: EntryId, running: Duration) {

@@ -12,7 +12,7 @@
 //! The operations:
 //!
 //! - [`pending`]: what changes the pending list.
-//! - [`letters`]: the DLQ.
+//! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
 //! - [`publishing`]: what is added; [`cut`]: trims that go with it.
 //! - [`trimming`]: trims that no group loses by.
 //! - [`looks`]: what changes nothing.
@@ -25,6 +25,7 @@ mod cluster;
 mod cut;
 mod endpoint;
 mod fault;
+mod history;
 mod letters;
 mod link;
 mod links;

@@ -16,7 +16,7 @@ use crate::entry_id::EntryId;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
-use crate::store::{Fault, Fenced, Keyed, Store, Token};
+use crate::store::{Begun, Fault, Fenced, Keyed, Store, Token};
 
 /// The keys of the runs that one consumer has under way.
 #[derive(Debug)]
@@ -83,7 +83,14 @@ pub(crate) async fn begin(post: &Post, keys: &KeysInHand, message: &Message) -> 
         .begin(&post.consumer, &keyed, post.policy().lease())
         .await;
     let verdict = match begun {
-        Ok(begun) => decide::begun(begun),
+        Ok(begun) => {
+            match begun {
+                Begun::Gone => post.not_pending(id, "run"),
+                Begun::Other => post.lease_lost(id),
+                Begun::Marked | Begun::InProgress(_) | Begun::Done(_) => {}
+            }
+            decide::begun(begun)
+        }
         Err(fault) => {
             post.pulse.error(&fault);
             if post.may_complain() {
@@ -92,15 +99,10 @@ pub(crate) async fn begin(post: &Post, keys: &KeysInHand, message: &Message) -> 
             Some(Verdict::Held)
         }
     };
-    match &verdict {
-        None => post.hand.renewed(token, sent),
-        Some(Verdict::Lost) => {
-            post.lease_lost(id);
-            keys.ends(id);
-        }
-        Some(_) => {
-            keys.ends(id);
-        }
+    if verdict.is_some() {
+        keys.ends(id);
+    } else {
+        post.hand.renewed(token, sent);
     }
     verdict
 }

@@ -126,6 +126,7 @@ mod store;
 mod stream;
 mod subscription;
 mod takeover;
+mod tx;
 mod wire;
 mod worker;
 
@@ -151,6 +152,7 @@ pub use crate::running::Running;
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
+pub use crate::tx::{Tx, TxCommand};
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

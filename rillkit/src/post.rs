@@ -29,6 +29,8 @@ pub(crate) struct Post {
     pub(crate) store: Store,
     pub(crate) hand: InHand,
     pub(crate) pulse: Pulse,
+    /// Bytes that may be sent at once.
+    pub(crate) largest: usize,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
@@ -45,6 +47,7 @@ impl Post {
         subscription: &'static Subscription,
         consumer: Consumer,
         store: Store,
+        largest: usize,
     ) -> Self {
         Self {
             subscription,
@@ -53,6 +56,7 @@ impl Post {
             store,
             hand: InHand::default(),
             pulse: Pulse::new(),
+            largest,
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),

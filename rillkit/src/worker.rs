@@ -76,6 +76,8 @@ pub(crate) enum Event {
     StepEnded,
     /// A dead letter is written, or given up.
     LetterEnded,
+    /// An ack with commands is done, or given up, after this time.
+    CommitEnded(Duration),
     /// No more entries will arrive.
     IntakeEnded,
 }
@@ -115,6 +117,8 @@ pub(crate) struct Worker {
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
     letters: usize,
+    /// Acks with commands under way. Each holds the slot of its run.
+    commits: usize,
     /// A run has ended in this turn of the loop.
     some_ended: bool,
     stopping: bool,
@@ -183,6 +187,7 @@ impl Worker {
             returns: Vec::new(),
             steps: 0,
             letters: 0,
+            commits: 0,
             some_ended: false,
             stopping: false,
         }
@@ -280,10 +285,7 @@ impl Worker {
                 longest_poll,
             } => {
                 self.running.remove(&message.id());
-                self.free += 1;
-                if std::mem::take(&mut self.gave_back) {
-                    self.look_again.notify_one();
-                }
+                self.frees_slot();
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
                 }
@@ -303,7 +305,19 @@ impl Worker {
             }
             Event::StepEnded => self.steps -= 1,
             Event::LetterEnded => self.letters -= 1,
+            Event::CommitEnded(took) => {
+                self.commits -= 1;
+                self.pace.note_commit(took);
+                self.frees_slot();
+            }
             Event::IntakeEnded => {}
+        }
+    }
+
+    fn frees_slot(&mut self) {
+        self.free += 1;
+        if std::mem::take(&mut self.gave_back) {
+            self.look_again.notify_one();
         }
     }
 

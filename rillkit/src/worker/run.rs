@@ -17,6 +17,7 @@ use crate::log;
 use crate::message::{Mark, Message};
 use crate::policy::AckPolicy;
 use crate::settle;
+use crate::store::effect::Effect;
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
@@ -110,12 +111,37 @@ impl Worker {
             self.post.policy(),
             random,
         ) {
-            Action::Ack => self.acked.push(id),
+            Action::Ack => self.ack(message, verdict),
             Action::Retry(delay) | Action::Leave(delay) => self.wait(id, delivery, delay),
             Action::DeadLetter(reason, error) => self.dead_letter(message.clone(), reason, error),
             Action::HandBack => self.return_unstarted(message),
             Action::Nothing => self.post.hand.release([id]),
         }
+    }
+
+    /// Acks, together with what the handler has queued.
+    fn ack(&mut self, message: &Message, verdict: &Verdict) {
+        let id = message.id();
+        match message.close_queue().filter(|effects| !effects.is_empty()) {
+            None => self.acked.push(id),
+            Some(effects) if decide::applies(verdict) => self.commit(message.clone(), effects),
+            Some(effects) => {
+                log::queued_in_vain(&self.post.consumer, id, effects.len());
+                self.acked.push(id);
+            }
+        }
+    }
+
+    /// The run keeps its slot until its effects are there: the next one may ask for them.
+    fn commit(&mut self, message: Message, effects: Vec<Effect>) {
+        self.commits += 1;
+        self.free = self.free.saturating_sub(1);
+        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
+        let began = Instant::now();
+        start_here(async move {
+            settle::commit(post, message, effects).await;
+            let _ = events.send(Event::CommitEnded(began.elapsed()));
+        });
     }
 
     /// Lets a failed message wait for its next delivery.
@@ -144,18 +170,20 @@ impl Worker {
     pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
         self.letters += 1;
         let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        let mut letter = Box::pin(async move {
+        // So that letters stand in the DLQ in the order in which messages failed.
+        start_here(async move {
             settle::dead_letter(post, message, reason, error).await;
             let _ = events.send(Event::LetterEnded);
         });
-        // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
-        if letter
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_pending()
-        {
-            tokio::spawn(letter);
-        }
+    }
+}
+
+/// Starts a step in the background, and its first command here, so that these are sent in order.
+fn start_here(step: impl Future<Output = ()> + Send + 'static) {
+    let mut step = Box::pin(step);
+    let poll = step.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    if poll.is_pending() {
+        tokio::spawn(step);
     }
 }
 

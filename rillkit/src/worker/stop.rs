@@ -116,6 +116,7 @@ impl Worker {
                     self.running.is_empty()
                         && self.steps == 0
                         && self.letters == 0
+                        && self.commits == 0
                         && self.intake.0.is_finished()
                 }
             };

@@ -3,14 +3,16 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, and the waiting of blocking reads is in `reader`.
+//! `group`, what other keys hold in `values`, and the waiting of blocking reads is in `reader`.
 
+mod commits;
 mod group;
 #[cfg(test)]
 mod model;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -29,6 +31,7 @@ use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use group::Group;
 use reader::Line;
+use values::Values;
 
 /// A handle to a store in this process; clones are the same store.
 #[derive(Clone)]
@@ -46,6 +49,8 @@ struct State {
     streams: HashMap<String, Stream>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    /// Keys that are no streams.
+    values: Values,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

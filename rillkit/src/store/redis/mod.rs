@@ -3,14 +3,17 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ) and
-//! [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
+//! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ), [`commits`]
+//! (acks with what a handler wants done by them, as the commands in [`effects`]) and [`looks`] (what
+//! changes nothing); [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
 mod address;
 mod asking;
 mod cluster;
+mod commits;
+pub(crate) mod effects;
 mod endpoint;
 mod fault;
 mod letters;
@@ -37,7 +40,7 @@ use self::links::Links;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
 pub(crate) use self::server_facts::ServerFacts;
-use super::{Consumer, Fault, Fenced, Group, Start};
+use super::{Consumer, Fault, Fenced, Group, Need, Start};
 use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -85,9 +88,14 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    pub(super) async fn permits(
+        &self,
+        consumer: &Consumer,
+        dlq: &str,
+        needs: &[Need],
+    ) -> Result<(), Fault> {
         let link = self.links.home(consumer).await?;
-        permissions::check(&link, consumer, dlq).await
+        permissions::check(&link, consumer, dlq, needs).await
     }
 
     pub(super) async fn publish(

@@ -270,7 +270,8 @@ impl Takeover {
             return None;
         }
         // Its own name, and not in hand: it was handed out and never arrived.
-        let charge = if mine && !self.post.has_given_name() {
+        let was_cut_off = || self.post.was_cut_off(row.token.id);
+        let charge = if mine && !self.post.has_given_name() && !was_cut_off() {
             Charge::Kept
         } else {
             Charge::Counted
@@ -308,7 +309,7 @@ impl Takeover {
                     );
                     let _ = self.events.send(Event::Exhausted(message));
                 }
-                Taken::Lost => log::lost(&self.post.consumer, take.token.id),
+                Taken::Lost => self.post.entry_lost(take.token.id),
                 Taken::Gone | Taken::Other => {}
             }
         }
@@ -370,7 +371,7 @@ mod tests {
             name: Arc::from(name),
         };
         let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
-        store.publish("s", &[body]).await.unwrap();
+        store.publish("s", &[body], None).await.unwrap();
         let reader = store.reader(&consumer).await.unwrap();
         let id = reader.read(1, None).await.unwrap()[0].id;
         if acked {

@@ -202,7 +202,8 @@ impl Tx {
         });
     }
 
-    /// Publishes `body` to another stream, as [`Broker::publish`](crate::Broker::publish) does.
+    /// Publishes `body` to another stream (`XADD`), as [`Broker::publish`](crate::Broker::publish)
+    /// does; what a constant says about trimming holds here too.
     ///
     /// # Errors
     ///
@@ -217,10 +218,14 @@ impl Tx {
         stream: impl Target<T>,
         body: &T,
     ) -> Result<(), Error> {
-        let stream = stream.stream_name().to_owned();
+        let (stream, trim) = (stream.stream_name().to_owned(), stream.trim());
         publish::named(&stream)?;
         let fields = publish::fields(body)?;
-        self.push(Effect::Publish { stream, fields });
+        self.push(Effect::Publish {
+            stream,
+            fields,
+            trim,
+        });
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::fields::Fields;
+use crate::trim::Trim;
 
 /// One change, to be made when the message is acked.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +55,7 @@ pub(crate) enum Effect {
     Publish {
         stream: String,
         fields: Fields,
+        trim: Option<Trim>,
     },
     Other(Command),
 }

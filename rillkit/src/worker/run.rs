@@ -15,12 +15,15 @@ use crate::entry_id::EntryId;
 use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
+use crate::panic::caught;
 use crate::policy::AckPolicy;
+use crate::pulse::Part;
 use crate::settle;
 use crate::store::effect::Effect;
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
+        self.at_work = Some(message.id());
         let started = Instant::now();
         let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
             Ok(attempt) => attempt,
@@ -76,12 +79,14 @@ impl Worker {
             report.send(verdict, started.elapsed(), longest_poll.max(first_poll));
         };
         self.running.insert(id, tokio::spawn(run).abort_handle());
+        self.at_work = None;
     }
 
     /// A delivery has ended: logs it, decides, and sets going what follows.
     pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
         self.some_ended = true;
         let (id, delivery) = (message.id(), message.deliveries());
+        self.at_work = Some(id);
         let mark = message.mark();
         let settled = message.is_settled();
         match verdict {
@@ -117,6 +122,7 @@ impl Worker {
             Action::HandBack => self.return_unstarted(message),
             Action::Nothing => self.post.hand.release([id]),
         }
+        self.at_work = None;
     }
 
     /// Acks, together with what the handler has queued.
@@ -134,14 +140,13 @@ impl Worker {
 
     /// The run keeps its slot until its effects are there: the next one may ask for them.
     fn commit(&mut self, message: Message, effects: Vec<Effect>) {
-        self.commits += 1;
+        let (id, began) = (message.id(), Instant::now());
+        self.commits.insert(id);
         self.free = self.free.saturating_sub(1);
-        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        let began = Instant::now();
-        start_here(async move {
-            settle::commit(post, message, effects).await;
-            let _ = events.send(Event::CommitEnded(began.elapsed()));
-        });
+        self.settle_here(
+            settle::commit(Arc::clone(&self.post), message, effects),
+            move || Event::CommitEnded(id, began.elapsed()),
+        );
     }
 
     /// Lets a failed message wait for its next delivery.
@@ -158,8 +163,11 @@ impl Worker {
             // Another consumer has it.
             return self.post.hand.release([id]);
         };
-        self.post.hand.set_stage(id, Stage::Waiting { hold_until });
-        self.retries.insert(later(now, delay), token);
+        let due = later(now, delay);
+        self.post
+            .hand
+            .set_stage(id, Stage::Waiting { due, hold_until });
+        self.retries.insert(due, token);
         let short = (formula / 100).max(Duration::from_millis(10));
         // At a stop it is handed back with its idle time.
         if !self.stopping && untouched.is_none_or(|idle| idle > short) {
@@ -168,22 +176,36 @@ impl Worker {
     }
 
     pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
-        self.letters += 1;
-        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        // So that letters stand in the DLQ in the order in which messages failed.
-        start_here(async move {
-            settle::dead_letter(post, message, reason, error).await;
-            let _ = events.send(Event::LetterEnded);
-        });
+        let id = message.id();
+        self.letters.insert(id);
+        self.settle_here(
+            settle::dead_letter(Arc::clone(&self.post), message, reason, error),
+            move || Event::LetterEnded(id),
+        );
     }
-}
 
-/// Starts a step in the background, and its first command here, so that these are sent in order.
-fn start_here(step: impl Future<Output = ()> + Send + 'static) {
-    let mut step = Box::pin(step);
-    let poll = step.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    if poll.is_pending() {
-        tokio::spawn(step);
+    /// Settles a message in the background. The first command is sent from here, so that letters and
+    /// commits are sent in the order in which runs ended.
+    fn settle_here(
+        &self,
+        step: impl Future<Output = ()> + Send + 'static,
+        ended: impl FnOnce() -> Event + Send + 'static,
+    ) {
+        let events = self.sender.clone();
+        let mut step = Box::pin(async move {
+            let settled = caught(step).await;
+            let _ = events.send(ended());
+            if let Err(panic) = settled {
+                let _ = events.send(Event::Broken(Part::Settling, panic));
+            }
+        });
+        if step
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+        {
+            tokio::spawn(step);
+        }
     }
 }
 

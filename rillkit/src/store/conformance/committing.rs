@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Place, Store, assert_no_group, body, fields, first, fresh_name, miscounted};
+use super::{Place, Store, assert_no_group, body, fields, first, fresh_name, ids, miscounted};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed};
 use crate::store::effect::{Command, Effect, Part};
 use crate::store::{Fault, Token};
+use crate::trim::Trim;
 
 fn incr(key: &str, by: i64) -> Effect {
     let key = key.to_owned();
@@ -158,6 +159,7 @@ pub(super) async fn does_every_effect(store: &Store) {
         Effect::Publish {
             stream: key(stream),
             fields: body(3),
+            trim: None,
         },
     ];
     let token = place.deliver("c").await;
@@ -208,6 +210,7 @@ pub(super) async fn wakes_for_what_a_commit_publishes(store: &Store) {
     let publish = Effect::Publish {
         stream: other.stream.to_owned(),
         fields: body(1),
+        trim: None,
     };
     let (read, committed) = tokio::join!(
         reader.read(1, Some(super::LONG)),
@@ -215,6 +218,22 @@ pub(super) async fn wakes_for_what_a_commit_publishes(store: &Store) {
     );
     assert_eq!(committed, Committed::Done);
     assert_eq!(read.unwrap()[0].fields, body(1));
+}
+
+pub(super) async fn trims_with_what_a_commit_publishes(store: &Store) {
+    let (place, other) = (Place::new(store).await, Place::new(store).await);
+    let before = other.publish(3).await;
+    let publish = |trim| Effect::Publish {
+        stream: other.stream.to_owned(),
+        fields: body(3),
+        trim: Some(trim),
+    };
+    let (exact, old) = (Trim::MaxLenExact(2), Trim::MaxAge(super::HOUR));
+    let token = place.deliver("c").await;
+    let effects = [publish(exact), publish(old)];
+    assert_eq!(place.commit("c", token, &effects).await, Committed::Done);
+    let left = ids(&other.all(other.stream).await);
+    assert_eq!((left.len(), left[0]), (3, before[2]));
 }
 
 pub(super) async fn refuses_a_key_of_another_type_before_the_first_effect(store: &Store) {

@@ -8,9 +8,11 @@ mod adding;
 mod committing;
 mod looking;
 mod mix;
+mod publishing;
 mod reading;
 mod settling;
 mod taking;
+mod trimming;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -85,7 +87,7 @@ on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
-        refuses_one_entry_and_keeps_the_others
+        tells_each_of_many_at_once_its_own_id refuses_one_entry_and_keeps_the_others
         creates_a_group_once
         starts_a_group_at_the_beginning_or_behind_an_id
         starts_a_group_with_what_comes_new
@@ -93,6 +95,12 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    publishing:
+        publishes_once_under_an_id
+        keeps_the_ids_of_streams_apart
+        remembers_an_id_for_its_lifetime
+        publishes_once_what_many_publish_at_a_time
+        trims_when_it_publishes;
     reading:
         hands_out_each_entry_once
         hands_out_no_more_than_asked_for
@@ -126,6 +134,7 @@ on_all_stores! {
         commits_an_ack_alone
         does_every_effect
         wakes_for_what_a_commit_publishes
+        trims_with_what_a_commit_publishes
         refuses_a_key_of_another_type_before_the_first_effect
         refuses_a_first_effect_that_fails
         buries_where_a_later_effect_fails
@@ -156,7 +165,22 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
+    trimming:
+        trims_to_a_length
+        trims_each_of_many
+        trims_below_an_id
+        trims_by_age
+        trims_what_every_group_has_acked
+        keeps_what_is_to_be_kept
+        only_looks_when_nothing_may_be_removed
+        trims_nothing_without_a_group_that_counts
+        trims_behind_a_group_that_began_with_new_entries;
     mix:
         loses_nothing_in_ten_thousand;
 }
@@ -198,7 +222,11 @@ impl<'a> Place<'a> {
     /// Adds `count` entries with the bodies 0, 1, 2, ...
     async fn publish(&self, count: usize) -> Vec<EntryId> {
         let entries: Vec<Fields> = (0..count).map(body).collect();
-        let ids = self.store.publish(self.stream, &entries).await.unwrap();
+        let ids = self
+            .store
+            .publish(self.stream, &entries, None)
+            .await
+            .unwrap();
         ids.into_iter().map(Result::unwrap).collect()
     }
 

@@ -91,14 +91,19 @@ impl State {
     }
 
     fn apply(&mut self, effect: &Effect, now: Instant, now_ms: u64) -> Result<(), String> {
-        if let Effect::Publish { stream, fields } = effect {
+        if let Effect::Publish {
+            stream,
+            fields,
+            trim,
+        } = effect
+        {
             if self
                 .kind(stream, now)
                 .is_some_and(|kind| kind != Kind::Stream)
             {
                 return Err(WRONG_TYPE.to_owned());
             }
-            self.add(stream, fields, now_ms)
+            self.add_and_cut(stream, fields, *trim, now_ms)
                 .map_err(|fault| fault.text)?;
             self.wake(stream);
             return Ok(());

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use redis::{Script, ScriptInvocation, Value};
 
+use super::cut::Cut;
 use super::effects::{name, type_name, words};
-use super::letters::SCRIPT_FIELDS;
 use super::{RedisStore, fenced, reply};
 use crate::store::commits::{Commit, Committed, Failed, STAND};
 use crate::store::effect::{Effect, checks};
-use crate::store::{Consumer, Fault, Fenced, Token};
+use crate::store::{Consumer, Fault, Fenced, SCRIPT_FIELDS, Token};
 
 pub(super) const SOURCE: &str = include_str!("scripts/commit.lua");
 
@@ -26,12 +26,28 @@ impl RedisStore {
             return Ok(Committed::Refused(failed));
         }
         self.together(consumer.stream, commit.dlq)?;
-        let fill = |script: &mut ScriptInvocation<'_>| fill(script, consumer, token, &commit);
+        let mut cuts = Vec::with_capacity(commit.effects.len());
+        for effect in commit.effects {
+            cuts.push(self.cut_of(effect).await?);
+        }
+        let fill =
+            |script: &mut ScriptInvocation<'_>| fill(script, consumer, token, &commit, &cuts);
         committed(
             self.links
                 .run_script(consumer.stream, &COMMIT, fill)
                 .await?,
         )
+    }
+
+    async fn cut_of(&self, effect: &Effect) -> Result<Option<Cut>, Fault> {
+        match effect {
+            Effect::Publish {
+                stream,
+                trim: Some(trim),
+                ..
+            } => self.cut(stream, *trim).await.map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// The effect that no server would carry out, or not together with the ack.
@@ -50,7 +66,7 @@ impl RedisStore {
                     .find_map(|key| self.links.beside(stream, key).err())
                 {
                     away
-                } else if words(effect).len() > 2 * SCRIPT_FIELDS {
+                } else if words(effect, None).len() > 2 * SCRIPT_FIELDS {
                     format!(
                         "a script can pass on {} arguments at most",
                         2 * SCRIPT_FIELDS
@@ -68,7 +84,13 @@ impl RedisStore {
 }
 
 /// Writes keys and arguments in the order that the script reads them.
-fn fill(script: &mut ScriptInvocation<'_>, consumer: &Consumer, token: Token, commit: &Commit<'_>) {
+fn fill(
+    script: &mut ScriptInvocation<'_>,
+    consumer: &Consumer,
+    token: Token,
+    commit: &Commit<'_>,
+    cuts: &[Option<Cut>],
+) {
     // One effect fails before anything is done.
     let letter = (commit.effects.len() > 1).then_some(commit.letter);
     let letter_strings = letter.map_or(0, |letter| 2 * letter.len());
@@ -87,8 +109,8 @@ fn fill(script: &mut ScriptInvocation<'_>, consumer: &Consumer, token: Token, co
         script.arg(check.place + 1).arg(check.key).arg(kind);
         script.arg(format!("WRONGTYPE `{}` is no {kind}", check.key));
     }
-    for (place, effect) in commit.effects.iter().enumerate() {
-        let words = words(effect);
+    for (place, (effect, cut)) in commit.effects.iter().zip(cuts).enumerate() {
+        let words = words(effect, cut.as_ref());
         script.arg(words.len());
         for word in words {
             script.arg(&*word);

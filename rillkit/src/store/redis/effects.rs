@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use super::cut::Cut;
 use super::ms;
 use crate::store::effect::{Effect, Kind, Part};
 
@@ -24,8 +25,8 @@ pub(crate) fn name(effect: &Effect) -> &str {
     }
 }
 
-/// The whole command, its name first.
-pub(super) fn words(effect: &Effect) -> Vec<Cow<'_, [u8]>> {
+/// The whole command, its name first; a publish with what it cuts.
+pub(super) fn words<'a>(effect: &'a Effect, cut: Option<&'a Cut>) -> Vec<Cow<'a, [u8]>> {
     let mut words = vec![Cow::Borrowed(name(effect).as_bytes())];
     if let Effect::Other(command) = effect {
         words.extend(command.parts.iter().map(|part| match part {
@@ -50,6 +51,8 @@ pub(super) fn words(effect: &Effect) -> Vec<Cow<'_, [u8]>> {
         Effect::RPush { value, .. } => words.push(value.into()),
         Effect::Expire { after, .. } => words.push(owned(&ms(*after))),
         Effect::Publish { fields, .. } => {
+            let cut = cut.map(Cut::words);
+            words.extend(cut.into_iter().flatten().map(|word| word.as_bytes().into()));
             words.push(Cow::Borrowed(b"*"));
             for (name, value) in fields.iter() {
                 words.extend([Cow::Borrowed(name), Cow::Borrowed(value)]);
@@ -64,10 +67,10 @@ fn owned(value: &impl ToString) -> Cow<'static, [u8]> {
     Cow::Owned(value.to_string().into_bytes())
 }
 
-/// The command on one line, as somebody would type it.
+/// The command on one line, as somebody would type it; of a publish, not what it cuts.
 pub(crate) fn line(effect: &Effect) -> String {
     let mut line = String::new();
-    for word in words(effect) {
+    for word in words(effect, None) {
         let word = String::from_utf8_lossy(&word);
         let plain =
             !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -186,6 +189,7 @@ mod tests {
                 Effect::Publish {
                     stream: key(),
                     fields: fields.into_iter().collect(),
+                    trim: None,
                 },
                 "XADD k * data {\"a\":1}",
             ),

@@ -115,7 +115,7 @@ pub(crate) fn committed_before(consumer: &Consumer, id: EntryId) {
         stream,
         group,
         %id,
-        "message {id} is settled: it was done before, and the answer was lost"
+        "message {id} is settled: its commands were applied and the answer was lost, or another consumer settled it"
     );
 }
 
@@ -141,6 +141,17 @@ pub(crate) fn queued_too_late(consumer: &Consumer, id: EntryId) {
 pub(crate) fn dlq_unusable(consumer: &Consumer, dlq: &str, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;
     tracing::warn!(target: "rillkit", stream, group, dlq, "the DLQ {dlq} cannot be used, messages that fail will stay pending: {fault}");
+}
+
+/// What failed before is not told; once for each worker.
+pub(crate) fn no_history(consumer: &Consumer, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        "what failed deliveries said is not kept beside stream {stream}, so that dead letters tell of the last one alone: {fault}"
+    );
 }
 
 /// A dead letter without fields of its own has nothing to move back.
@@ -169,6 +180,19 @@ pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
         group,
         %id,
         "message {id} is lost: it was pending, but somebody trimmed or deleted it from the stream"
+    );
+}
+
+/// Neither done nor failed: what was decided about it finds nothing.
+pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is no longer pending, its {ends} is dropped: another consumer settled it, or somebody removed it \
+         from the group"
     );
 }
 
@@ -219,6 +243,12 @@ pub(crate) fn broken(consumer: &Consumer, part: Part, panic: &str) {
 pub(crate) fn trouble(consumer: &Consumer, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;
     tracing::warn!(target: "rillkit", stream, group, "reading is interrupted and tried again: {fault}");
+}
+
+/// The server refuses something beside the reads, for a reason that no waiting cures.
+pub(crate) fn failing(consumer: &Consumer, what: &str, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, "{what} fails and is tried again: {fault}");
 }
 
 pub(crate) fn recovered(consumer: &Consumer, after: Duration) {

@@ -9,11 +9,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::entry_id::EntryId;
+use crate::history::History;
 use crate::in_hand::InHand;
 use crate::log;
 use crate::policy::Policy;
 use crate::pulse::Pulse;
-use crate::store::{Consumer, Store};
+use crate::store::{Consumer, Fault, FaultClass, Store};
 use crate::subscription::Subscription;
 
 /// The consumer that entries are handed to at a stop. Every worker's sweep looks at it first.
@@ -32,6 +33,7 @@ pub(crate) struct Post {
     pub(crate) pulse: Pulse,
     /// Bytes that may be sent at once.
     pub(crate) largest: usize,
+    pub(crate) history: History,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
@@ -61,6 +63,7 @@ impl Post {
             hand: InHand::default(),
             pulse: Pulse::new(),
             largest,
+            history: History::default(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),
@@ -146,6 +149,21 @@ impl Post {
     pub(crate) fn entry_lost(&self, id: EntryId) {
         self.pulse.lost_entry();
         log::lost(&self.consumer, id);
+    }
+
+    /// Notes that a message in hand is not pending any more, and what that ends.
+    pub(crate) fn not_pending(&self, id: EntryId, ends: &'static str) {
+        self.pulse.not_pending();
+        log::not_pending(&self.consumer, id, ends);
+    }
+
+    /// Notes that something beside the reads failed, and is done again soon. A server in trouble is
+    /// the intake's to report; what no waiting cures is said here.
+    pub(crate) fn failing(&self, what: &'static str, fault: &Fault) {
+        self.pulse.error(fault);
+        if fault.class == FaultClass::Config && self.may_complain() {
+            log::failing(&self.consumer, what, fault);
+        }
     }
 
     /// Whether it is time to complain again.

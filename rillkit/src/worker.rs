@@ -23,6 +23,7 @@ use self::crew::Crew;
 use crate::decide::{self, Reason, Verdict};
 use crate::entry_id::EntryId;
 use crate::extract::States;
+use crate::history;
 use crate::lane::Lane;
 use crate::lease::{Kept, LeaseKeeper};
 use crate::log;
@@ -33,7 +34,7 @@ use crate::post::Post;
 use crate::pulse::{BEAT, Part};
 use crate::retries::Retries;
 use crate::settle::{self, Settler};
-use crate::store::{Fault, Return, Take, Taken, Token};
+use crate::store::{Fault, Fenced, Return, Row, Take, Taken, Token};
 use crate::takeover::OFFERS;
 
 /// Handlers started in a row before the loop looks at what else there is.
@@ -45,6 +46,9 @@ const STALLED: Duration = Duration::from_secs(1);
 const AHEAD_BYTES: usize = 8 << 20;
 /// Dead letters that cannot be written; with more of them nothing new is read.
 const STUCK_LETTERS: usize = 100;
+
+/// What ends when a message that waits is not pending any more.
+const RETRY: &str = "retry";
 
 /// What the other parts of a worker report to it.
 #[derive(Debug)]
@@ -72,8 +76,8 @@ pub(crate) enum Event {
         taken: Result<Vec<Taken>, Fault>,
         at: Instant,
     },
-    /// A touch found that these are another's.
-    Lost(Vec<EntryId>),
+    /// A touch found that these are another's, or not pending.
+    NotOurs(Vec<(EntryId, Fenced)>),
     /// A background step has ended.
     StepEnded,
     /// A dead letter is written, or given up.
@@ -124,6 +128,8 @@ pub(crate) struct Worker {
     usual_bytes: usize,
     acked: Vec<EntryId>,
     touches: Vec<Token>,
+    /// What is to be kept about deliveries that failed.
+    failed: Vec<Row>,
     returns: Vec<Return>,
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
@@ -170,6 +176,7 @@ impl Worker {
             usual_bytes: 0,
             acked: Vec::new(),
             touches: Vec::new(),
+            failed: Vec::new(),
             returns: Vec::new(),
             steps: 0,
             letters: HashSet::new(),
@@ -276,7 +283,9 @@ impl Worker {
                     .collect();
             }
             Event::Exhausted(message) => {
-                self.dead_letter(message, Reason::Exhausted, decide::EXHAUSTED.to_owned());
+                // Its runs died with their workers: nothing more is known of the last.
+                let error = decide::EXHAUSTED.to_owned();
+                self.dead_letter(message, Reason::Exhausted, error, None);
             }
             Event::Finished {
                 message,
@@ -289,17 +298,20 @@ impl Worker {
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
                 }
-                self.ended(&message, &verdict);
+                self.ended(&message, &verdict, run);
                 self.post.run_ends();
             }
             Event::Claimed { takes, taken, at } => self.claimed(takes, taken, at),
-            Event::Lost(ids) => {
-                for id in ids {
+            Event::NotOurs(entries) => {
+                for (id, answer) in entries {
                     // What was settled or handed back in the meantime is nobody's loss.
                     if self.post.hand.contains(id) {
                         self.retries.remove(id);
                         self.post.hand.release([id]);
-                        self.post.lease_lost(id);
+                        match answer {
+                            Fenced::Gone => self.post.not_pending(id, RETRY),
+                            Fenced::Done | Fenced::Other => self.post.lease_lost(id),
+                        }
                     }
                 }
             }
@@ -356,11 +368,15 @@ impl Worker {
         if !self.touches.is_empty() {
             let tokens = std::mem::take(&mut self.touches);
             self.step(|post, events| async move {
-                let lost = settle::touch(&post, &tokens).await;
-                if !lost.is_empty() {
-                    let _ = events.send(Event::Lost(lost));
+                let not_ours = settle::touch(&post, &tokens).await;
+                if !not_ours.is_empty() {
+                    let _ = events.send(Event::NotOurs(not_ours));
                 }
             });
+        }
+        if !self.failed.is_empty() {
+            let rows = std::mem::take(&mut self.failed);
+            self.step(|post, _| async move { history::keep(&post, &rows).await });
         }
         if !self.returns.is_empty() {
             let returns = std::mem::take(&mut self.returns);

@@ -11,8 +11,8 @@ use crate::message::Message;
 use crate::post::Post;
 use crate::store::commits::{Commit, Committed};
 use crate::store::effect::Effect;
-use crate::store::{Fault, FaultClass};
-use crate::{dlq, log};
+use crate::store::{Fault, FaultClass, Rows};
+use crate::{dlq, history, log};
 
 /// Does the effects and acks the message, all of it or nothing. While the server takes no writes, the
 /// message stays pending and in hand.
@@ -20,18 +20,28 @@ pub(crate) async fn commit(post: Arc<Post>, message: Message, effects: Vec<Effec
     let id = message.id();
     post.hand.set_stage(id, Stage::Settling);
     if let Err(error) = fits(&effects, post.largest) {
-        return dead_letter(post, message, Reason::Tx, error).await;
+        return dead_letter(post, message, Reason::Tx, error, None).await;
     }
-    let letter = dlq::letter(&post, &message, Reason::Tx, "");
-    let commit = Commit {
+    let letter = dlq::letter(&post, &message, Reason::Tx, "", None);
+    let mut commit = Commit {
         effects: &effects,
         dlq: &post.dlq,
         letter: &letter,
+        rows: Rows::Left,
     };
     let (mut short, mut slow, mut unknown) = (Backoff::short(), Backoff::slow(), false);
     while let Some(token) = post.hand.token(id) {
+        if token.deliveries > 1 && post.history.is_on() {
+            commit.rows = Rows::Moved;
+        }
         let fault = match post.store.commit(&post.consumer, token, commit).await {
-            Ok(committed) => return end(&post, &message, &commit, committed, unknown).await,
+            Ok(committed) => {
+                end(&post, &message, &commit, committed, unknown).await;
+                if commit.rows == Rows::Moved {
+                    history::forget(&post, &[token]).await;
+                }
+                return;
+            }
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
             Err(fault) => fault,
         };
@@ -59,10 +69,11 @@ async fn end(
     let (id, delivery) = (message.id(), message.deliveries());
     match committed {
         Committed::Done => {}
-        // By the step whose answer was lost, or by another consumer who took the message before that
-        // step came through: either way it was done once.
+        // By the step whose answer was lost, or by another consumer that took the message before that
+        // step came through: not by both.
         Committed::Gone if unknown => log::committed_before(&post.consumer, id),
-        Committed::Gone | Committed::Other => post.lease_lost(id),
+        Committed::Gone => post.not_pending(id, "ack with commands"),
+        Committed::Other => post.lease_lost(id),
         Committed::Refused(failed) => return bury(post, message, &commit.refusal(&failed)).await,
         Committed::Unburied(failed) => return bury(post, message, &commit.failure(&failed)).await,
         Committed::Buried(failed) => {
@@ -74,7 +85,8 @@ async fn end(
 }
 
 async fn bury(post: &Arc<Post>, message: &Message, error: &str) {
-    dead_letter(Arc::clone(post), message.clone(), Reason::Tx, capped(error)).await;
+    let (post, message) = (Arc::clone(post), message.clone());
+    dead_letter(post, message, Reason::Tx, capped(error), None).await;
 }
 
 fn complain(post: &Post, message: &Message, fault: &Fault) {

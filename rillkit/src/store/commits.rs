@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::redis::effects::name;
-use super::{Consumer, Fault, Store, Token};
+use super::{Consumer, Fault, Rows, Store, Token};
 use crate::fields::Fields;
 use crate::wire::dead;
 
@@ -14,6 +14,8 @@ pub(crate) struct Commit<'a> {
     pub(crate) dlq: &'a str,
     /// Where the effects stop in the middle, this goes to the DLQ, with the error filled in.
     pub(crate) letter: &'a Fields,
+    /// What is kept about earlier deliveries goes into that letter; it is not forgotten by that.
+    pub(crate) rows: Rows,
 }
 
 /// What became of a [`Commit`].

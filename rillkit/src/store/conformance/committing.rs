@@ -7,7 +7,7 @@ use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed};
 use crate::store::effect::{Command, Effect, Part};
-use crate::store::{Fault, Token};
+use crate::store::{Fault, Rows, Token};
 use crate::trim::Trim;
 
 fn incr(key: &str, by: i64) -> Effect {
@@ -48,11 +48,12 @@ impl Place<'_> {
         effects: &[Effect],
         dlq: &str,
     ) -> Result<Committed, Fault> {
-        let letter = fields([(b"data", b"7"), (b"x-error", b""), (b"x-reason", b"tx")]);
+        let letter = fields([(b"data", b"7"), (b"x-error", b""), (b"x-attempts", b"[]")]);
         let commit = Commit {
             effects,
             dlq,
             letter: &letter,
+            rows: Rows::Moved,
         };
         self.store.commit(&self.consumer(name), token, commit).await
     }
@@ -296,6 +297,8 @@ pub(super) async fn buries_where_a_later_effect_fails(store: &Store) {
     let place = Place::new(store).await;
     let (total, text, never, dlq) = (fresh_key(), fresh_key(), fresh_key(), fresh_name());
     let token = place.deliver("c").await;
+    place.keep([(token, "{1}")]).await;
+    let token = place.deliver_again(token).await;
     let effects = [
         incr(total, 1),
         set(text, "words"),
@@ -320,7 +323,7 @@ pub(super) async fn buries_where_a_later_effect_fails(store: &Store) {
     let expected = fields([
         (b"data", b"7"),
         (b"x-error", told.as_bytes()),
-        (b"x-reason", b"tx"),
+        (b"x-attempts", b"[{1}]"),
     ]);
     assert_eq!(letter, [&expected]);
     let gone = place.commit_or_bury("c", token, &effects, dlq).await;

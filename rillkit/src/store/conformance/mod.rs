@@ -6,6 +6,7 @@
 
 mod adding;
 mod committing;
+mod history;
 mod looking;
 mod mix;
 mod publishing;
@@ -171,6 +172,15 @@ on_all_stores! {
         counts_entries
         knows_the_time_of_new_ids
         deletes_what_is_there;
+    history:
+        tells_a_letter_what_was_kept
+        keeps_what_a_letter_leaves
+        tells_nothing_where_nothing_was_kept
+        keeps_the_first_and_the_newest
+        forgets_with_the_ack
+        keeps_each_groups_history_apart
+        tidies_up_what_is_not_pending
+        tells_a_letter_of_many_fields_too;
     trimming:
         trims_to_a_length
         trims_each_of_many

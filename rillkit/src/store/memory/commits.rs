@@ -7,7 +7,7 @@ use super::{MemoryStore, State};
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed};
 use crate::store::effect::{Check, Effect, Kind, checks};
-use crate::store::{Consumer, Fault, FaultClass, Fenced, Token};
+use crate::store::{Consumer, Fault, FaultClass, Fenced, Rows, Token};
 
 impl MemoryStore {
     pub(in crate::store) async fn commit(
@@ -36,7 +36,13 @@ impl MemoryStore {
             if place == 0 {
                 return Ok(Committed::Refused(failed));
             }
-            state.add(commit.dlq, &letter(&commit, &failed), now_ms)?;
+            let mut letter = letter(&commit, &failed);
+            if commit.rows == Rows::Moved
+                && let Ok((group, _)) = state.group(consumer.stream, consumer.group)
+            {
+                letter = group.history().told_in(&letter, token);
+            }
+            state.add(commit.dlq, &letter, now_ms)?;
             state.wake(commit.dlq);
             committed = Committed::Buried(failed);
             break;

@@ -7,9 +7,10 @@ use redis::{Script, ScriptInvocation, Value};
 use super::cut::Cut;
 use super::effects::{name, type_name, words};
 use super::{RedisStore, fenced, reply};
+use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed, STAND};
 use crate::store::effect::{Effect, checks};
-use crate::store::{Consumer, Fault, Fenced, SCRIPT_FIELDS, Token};
+use crate::store::{Consumer, Fault, Fenced, Rows, SCRIPT_FIELDS, Token};
 
 pub(super) const SOURCE: &str = include_str!("scripts/commit.lua");
 
@@ -30,8 +31,16 @@ impl RedisStore {
         for effect in commit.effects {
             cuts.push(self.cut_of(effect).await?);
         }
-        let fill =
-            |script: &mut ScriptInvocation<'_>| fill(script, consumer, token, &commit, &cuts);
+        // One effect fails before anything is done.
+        let letter = match (commit.effects.len(), commit.rows) {
+            (0 | 1, _) => None,
+            (_, Rows::Left) => Some(commit.letter.clone()),
+            (_, Rows::Moved) => Some(self.told_in(commit.letter, consumer, token).await),
+        };
+        let letter = letter.as_ref();
+        let fill = |script: &mut ScriptInvocation<'_>| {
+            fill(script, consumer, token, &commit, letter, &cuts);
+        };
         committed(
             self.links
                 .run_script(consumer.stream, &COMMIT, fill)
@@ -89,10 +98,9 @@ fn fill(
     consumer: &Consumer,
     token: Token,
     commit: &Commit<'_>,
+    letter: Option<&Fields>,
     cuts: &[Option<Cut>],
 ) {
-    // One effect fails before anything is done.
-    let letter = (commit.effects.len() > 1).then_some(commit.letter);
     let letter_strings = letter.map_or(0, |letter| 2 * letter.len());
     let error_place = commit.error_at().map_or(0, |at| 2 * at + 2);
     let checks = checks(commit.effects);

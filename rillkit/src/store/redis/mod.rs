@@ -12,7 +12,7 @@
 //! The operations:
 //!
 //! - [`pending`]: what changes the pending list.
-//! - [`letters`]: the DLQ.
+//! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
 //! - [`commits`]: acks with what a handler wants done by them, as the commands in [`effects`].
 //! - [`publishing`]: what is added; [`cut`]: trims that go with it.
 //! - [`trimming`]: trims that no group loses by.
@@ -28,6 +28,7 @@ mod cut;
 pub(crate) mod effects;
 mod endpoint;
 mod fault;
+mod history;
 mod letters;
 mod link;
 mod links;

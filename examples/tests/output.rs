@@ -34,6 +34,7 @@ examples! {
     attempts
     backoff
     decode_errors
+    exactly_once
     graceful_stop
     idempotent
     idempotent_sql

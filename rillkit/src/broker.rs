@@ -26,7 +26,7 @@ use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
-use crate::store::{Consumer, FaultClass, Needs, Start, Store};
+use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
 use crate::supervisor::supervise;
@@ -437,6 +437,26 @@ impl Broker {
         SafeTrim::new(&self.store, stream.stream_name())
     }
 
+    /// What is at a key, for tests of handlers that take a [`Tx`](crate::Tx): the text, or the pieces of
+    /// a list, a set, a hash (each field before its value) or a sorted set (each member before its
+    /// score). Nothing where there is no such key. Bytes that are no UTF-8 are shown as `\u{fffd}`.
+    ///
+    /// It shows all that is there, however large; programs have clients of their own for that.
+    ///
+    /// # Errors
+    ///
+    /// The connection's, and [`ErrorKind::Config`](crate::ErrorKind::Config) for a stream.
+    pub async fn peek(&self, key: &str) -> Result<Vec<String>, Error> {
+        let pieces = self.store.look(key).await.map_err(|fault| {
+            Error::from_fault(
+                &fault,
+                &format!("looking at `{}` failed", key.escape_debug()),
+            )
+        })?;
+        let text = |piece: &Vec<u8>| String::from_utf8_lossy(piece).into_owned();
+        Ok(pieces.iter().map(text).collect())
+    }
+
     /// Starts the handlers and returns when their groups exist and they read. A server that is not
     /// there yet is waited for.
     ///
@@ -484,6 +504,7 @@ impl Broker {
                 subscription,
                 consumer,
                 self.store.clone(),
+                settings.largest,
             )));
         }
         self.register(&posts);
@@ -560,15 +581,13 @@ impl Broker {
             // The start was checked with the other settings.
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
-        let needs = Needs {
-            markers: post.keys.is_some(),
-        };
+        let needs = post.subscription.needs();
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
         let ready = async || {
             self.store.check().await?;
             self.store.together(stream, &post.dlq)?;
             self.store.ensure_group(stream, group, start).await?;
-            self.store.permits(&post.consumer, &post.dlq, needs).await
+            self.store.permits(&post.consumer, &post.dlq, &needs).await
         };
         loop {
             match ready().await {

@@ -45,6 +45,7 @@ pub(crate) enum Reason {
     Rejected,
     Decode,
     Exhausted,
+    Tx,
 }
 
 impl Reason {
@@ -56,6 +57,7 @@ impl Reason {
             Self::Rejected => "rejected",
             Self::Decode => "decode",
             Self::Exhausted => "exhausted",
+            Self::Tx => "tx",
         }
     }
 }
@@ -147,6 +149,12 @@ pub(crate) fn decide(
             }
         },
     }
+}
+
+/// Whether what the handler queued goes with the ack. A run that was acked though it failed may have
+/// queued half of it.
+pub(crate) fn applies(verdict: &Verdict) -> bool {
+    *verdict == Verdict::Done
 }
 
 fn retry_or_dead_letter(
@@ -356,6 +364,12 @@ mod tests {
         ] {
             assert_eq!(super::begun(begun), verdict, "{begun:?}");
         }
+    }
+
+    #[test]
+    fn only_a_run_that_ended_well_applies_what_it_queued() {
+        let applied: Vec<_> = verdicts().into_iter().filter(applies).collect();
+        assert_eq!(applied, [Verdict::Done]);
     }
 
     #[test]

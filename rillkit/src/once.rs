@@ -16,7 +16,7 @@ use crate::entry_id::EntryId;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
-use crate::store::{Begun, Fault, Fenced, Keyed, Store, Token};
+use crate::store::{Begun, Done, Fault, Fenced, Keyed, Store, Token};
 
 /// The keys of the runs that one consumer has under way.
 #[derive(Debug)]
@@ -52,6 +52,13 @@ impl KeysInHand {
             }
         }
         (keyed, plain)
+    }
+
+    /// What a run of this entry marks as done.
+    pub(crate) fn done_by(&self, id: EntryId) -> Option<Done> {
+        let key = Arc::clone(self.lock().get(&id)?);
+        let lifetime = self.lifetime;
+        Some(Done { key, lifetime })
     }
 
     /// The run of this entry has ended; its key, if there was a run.
@@ -105,6 +112,13 @@ pub(crate) async fn begin(post: &Post, keys: &KeysInHand, message: &Message) -> 
         post.hand.renewed(token, sent);
     }
     verdict
+}
+
+/// The run of this entry has ended; what is left of its key while that is not done.
+pub(crate) fn ended(post: &Post, id: EntryId) -> Option<Keyed> {
+    let key = post.keys.as_ref()?.ends(id)?;
+    let token = post.hand.token(id)?;
+    Some(Keyed { token, key })
 }
 
 /// Lets others have the key of a run that has ended without an ack. Where the server cannot be asked,

@@ -34,6 +34,8 @@ pub(crate) struct Post {
     /// What is known of keys, where the handler is idempotent.
     pub(crate) keys: Option<KeysInHand>,
     pub(crate) pulse: Pulse,
+    /// Bytes that may be sent at once.
+    pub(crate) largest: usize,
     pub(crate) history: History,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
@@ -54,6 +56,7 @@ impl Post {
         subscription: &'static Subscription,
         consumer: Consumer,
         store: Store,
+        largest: usize,
     ) -> Self {
         Self {
             subscription,
@@ -63,6 +66,7 @@ impl Post {
             hand: InHand::default(),
             keys: subscription.idempotent_for().map(KeysInHand::new),
             pulse: Pulse::new(),
+            largest,
             history: History::default(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),

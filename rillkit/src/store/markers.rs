@@ -18,6 +18,14 @@ pub(crate) struct Keyed {
     pub(crate) key: Arc<str>,
 }
 
+/// A key that is done with an ack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) key: Arc<str>,
+    /// How long that is known.
+    pub(crate) lifetime: Duration,
+}
+
 /// What became of marking a key as in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begun {

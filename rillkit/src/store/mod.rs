@@ -19,6 +19,8 @@
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
 //!   is safe to repeat.
 
+pub(crate) mod commits;
+pub(crate) mod effect;
 mod markers;
 pub(crate) mod memory;
 mod publishing;
@@ -31,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::markers::{Begun, Keyed};
+pub(crate) use self::markers::{Begun, Done, Keyed};
 pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -133,6 +135,15 @@ pub(crate) struct Summary {
     pub(crate) consumers: Vec<(Arc<str>, u64)>,
 }
 
+/// What a consumer needs beyond reading, retries and dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// [`Store::commit`].
+    Commits,
+    /// [`Store::begin`] and [`Store::finish`].
+    Markers,
+}
+
 /// A consumer of a group, dead or alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
@@ -172,13 +183,6 @@ pub(crate) enum Start {
 pub(crate) enum Group {
     Created,
     Existed,
-}
-
-/// What a handler asks of the server beyond what all of them do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
-    /// The markers of idempotency keys.
-    pub(crate) markers: bool,
 }
 
 /// What became of moving one dead letter back.
@@ -354,7 +358,7 @@ impl Store {
         &self,
         consumer: &Consumer,
         dlq: &str,
-        needs: Needs,
+        needs: &[Need],
     ) -> Result<(), Fault> {
         match self {
             Self::Redis(it) => it.permits(consumer, dlq, needs).await,

@@ -21,7 +21,8 @@ use crate::panic::caught;
 use crate::policy::AckPolicy;
 use crate::pulse::Part;
 use crate::settle;
-use crate::store::{Keyed, Row, Token};
+use crate::store::effect::Effect;
+use crate::store::{Row, Token};
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
@@ -135,7 +136,7 @@ impl Worker {
             self.let_go_of_key(id);
         }
         match action {
-            Action::Ack => self.acked.push(id),
+            Action::Ack => self.ack(message, verdict),
             Action::Retry(delay) | Action::Leave(delay) => {
                 if let Some(token) = self.wait(id, delivery, delay)
                     && self.post.history.is_on()
@@ -157,11 +158,7 @@ impl Worker {
 
     /// Others with the key of this run may run now.
     fn let_go_of_key(&mut self, id: EntryId) {
-        let Some(key) = self.post.keys.as_ref().and_then(|keys| keys.ends(id)) else {
-            return;
-        };
-        if let Some(token) = self.post.hand.token(id) {
-            let keyed = Keyed { token, key };
+        if let Some(keyed) = once::ended(&self.post, id) {
             self.step(|post, _| async move { once::abandon(&post, &keyed).await });
         }
     }
@@ -176,6 +173,30 @@ impl Worker {
         if let Some(age) = self.post.hand.age(id, now) {
             self.waiting.insert(message.clone(), age, now);
         }
+    }
+
+    /// Acks, together with what the handler has queued.
+    fn ack(&mut self, message: &Message, verdict: &Verdict) {
+        let id = message.id();
+        match message.close_queue().filter(|effects| !effects.is_empty()) {
+            None => self.acked.push(id),
+            Some(effects) if decide::applies(verdict) => self.commit(message.clone(), effects),
+            Some(effects) => {
+                log::queued_in_vain(&self.post.consumer, id, effects.len());
+                self.acked.push(id);
+            }
+        }
+    }
+
+    /// The run keeps its slot until its effects are there: the next one may ask for them.
+    fn commit(&mut self, message: Message, effects: Vec<Effect>) {
+        let (id, began) = (message.id(), Instant::now());
+        self.commits.insert(id);
+        self.free = self.free.saturating_sub(1);
+        self.settle_here(
+            settle::commit(Arc::clone(&self.post), message, effects),
+            move || Event::CommitEnded(id, began.elapsed()),
+        );
     }
 
     /// What there is to tell of a delivery that failed just now.
@@ -220,21 +241,33 @@ impl Worker {
     ) {
         let id = message.id();
         self.letters.insert(id);
-        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        let mut letter = Box::pin(async move {
-            let ended = caught(settle::dead_letter(post, message, reason, error, last)).await;
-            let _ = events.send(Event::LetterEnded(id));
-            if let Err(panic) = ended {
+        self.settle_here(
+            settle::dead_letter(Arc::clone(&self.post), message, reason, error, last),
+            move || Event::LetterEnded(id),
+        );
+    }
+
+    /// Settles a message in the background. The first command is sent from here, so that letters and
+    /// commits are sent in the order in which runs ended.
+    fn settle_here(
+        &self,
+        step: impl Future<Output = ()> + Send + 'static,
+        ended: impl FnOnce() -> Event + Send + 'static,
+    ) {
+        let events = self.sender.clone();
+        let mut step = Box::pin(async move {
+            let settled = caught(step).await;
+            let _ = events.send(ended());
+            if let Err(panic) = settled {
                 let _ = events.send(Event::Broken(Part::Settling, panic));
             }
         });
-        // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
-        if letter
+        if step
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
             .is_pending()
         {
-            tokio::spawn(letter);
+            tokio::spawn(step);
         }
     }
 }

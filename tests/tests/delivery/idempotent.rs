@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rillkit::{HandlerError, Message, Running, State, handlers, subscribe};
+use rillkit::{HandlerError, Message, Running, State, Tx, handlers, subscribe};
 use rillkit_servers::{Server, wait_until};
 use rillkit_tests::Job;
 
@@ -86,6 +86,28 @@ async fn acked_always(job: Job, msg: Message, journal: State<Journal>) -> Result
     idempotent
 )]
 async fn by_marks(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
+    act(job, msg, journal).await
+}
+
+#[subscribe(
+    stream = "counted",
+    group = "workers",
+    claim_idle_ms = 300,
+    max_retries = 1,
+    concurrency = 4,
+    idempotent
+)]
+async fn counted(
+    job: Job,
+    msg: Message,
+    tx: Tx,
+    journal: State<Journal>,
+) -> Result<(), HandlerError> {
+    tx.rpush("done", &job.name);
+    if job.name == "bad" {
+        // The list is no number.
+        tx.incr_by("done", 1);
+    }
     act(job, msg, journal).await
 }
 
@@ -475,4 +497,40 @@ async fn a_worker_that_was_frozen_does_not_run_a_key_that_is_done() {
     assert_eq!(other.started(), [("job".to_owned(), 2)]);
     let marker = place.ask(&["GET", "rk:{idempotent}:once:workers:k"]);
     assert!(marker.text().starts_with("done "));
+}
+
+/// The commands, the key and the ack are one step.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_done_together_with_the_commands_of_its_run() {
+    let place = Place::redis();
+    let mut workers = Vec::new();
+    for _ in 0..2 {
+        let worker = place.worker(handlers![counted]).start().await;
+        workers.push(worker.expect("started"));
+    }
+    for number in 0..50 {
+        let (key, name) = (format!("k{}", number % 10), format!("job{number}"));
+        publish(&place, "counted", &key, &name, "sleep:20+err,sleep:20").await;
+    }
+    workers[0].drained().await.expect("drained");
+    assert_eq!(place.ask(&["LLEN", "done"]).int(), 10);
+    assert_eq!(workers.iter().map(duplicates).sum::<u64>(), 40);
+    let marker = place.ask(&["GET", "rk:{counted}:once:workers:k0"]);
+    assert!(marker.text().starts_with("done "));
+
+    // Commands that cannot be applied end in the DLQ, and let go of their key.
+    publish(&place, "counted", "bad", "bad", "ok").await;
+    workers[0].drained().await.expect("drained");
+    assert_eq!(place.length("counted-dlq"), 1);
+    assert!(
+        place
+            .ask(&["GET", "rk:{counted}:once:workers:bad"])
+            .is_nil()
+    );
+    publish(&place, "counted", "bad", "good", "ok").await;
+    workers[0].drained().await.expect("drained");
+    assert_eq!(place.journal.runs("good").len(), 1);
+    for worker in workers {
+        worker.stop().await;
+    }
 }

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, first, fresh_name, miscounted};
+use super::{
+    GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, fields, first, fresh_name, miscounted,
+};
 use crate::entry_id::EntryId;
-use crate::store::{Begun, Fenced, Keyed, Start, Store, Token};
+use crate::store::commits::{Commit, Committed};
+use crate::store::effect::Effect;
+use crate::store::{Begun, Done, Fenced, Keyed, Rows, Start, Store, Token};
 
 fn keyed(token: Token, key: &str) -> Keyed {
     Keyed {
@@ -120,6 +124,58 @@ pub(super) async fn marks_as_done_and_acks(store: &Store) {
     assert_eq!(place.begin("c", other, "k").await, Begun::Done(one.id));
     assert_eq!(place.begin("c", other, "o").await, Begun::Marked);
     assert_eq!(place.begin("d", rest, "r").await, Begun::Marked);
+}
+
+pub(super) async fn marks_as_done_what_is_committed(store: &Store) {
+    let place = Place::new(store).await;
+    let (one, other) = (place.deliver("c").await, place.deliver("d").await);
+    let (me, total, list, dlq) = (
+        place.consumer("c"),
+        fresh_name().to_owned(),
+        fresh_name().to_owned(),
+        fresh_name(),
+    );
+    let incr = |key: &String| Effect::IncrBy {
+        key: key.clone(),
+        by: 1,
+    };
+    let push = Effect::RPush {
+        key: list.clone(),
+        value: b"a".to_vec(),
+    };
+    let done = Done {
+        key: Arc::from("k"),
+        lifetime: HOUR,
+    };
+    let letter = fields([(b"data", b"7"), (b"x-error", b"")]);
+    let commit = |effects| Commit {
+        effects,
+        done: Some(&done),
+        dlq,
+        letter: &letter,
+        rows: Rows::Left,
+    };
+    assert_eq!(place.begin("c", one, "k").await, Begun::Marked);
+    // What is refused leaves the key as it is.
+    let refused = [push.clone(), incr(&list)];
+    let committed = store.commit(&me, one, commit(&refused)).await.unwrap();
+    assert!(
+        matches!(committed, Committed::Refused(_) | Committed::Buried(_)),
+        "{committed:?}"
+    );
+    let one = match committed {
+        Committed::Refused(_) => one,
+        _ => place.deliver("c").await,
+    };
+    let begun = place.begin("d", other, "k").await;
+    assert!(matches!(begun, Begun::InProgress(_)), "{begun:?}");
+    let committed = store.commit(&me, miscounted(one), commit(&[])).await;
+    assert_eq!(committed, Ok(Committed::Other));
+    let effects = [incr(&total)];
+    let committed = store.commit(&me, one, commit(&effects)).await;
+    assert_eq!(committed, Ok(Committed::Done));
+    assert_eq!(store.look(&total).await, Ok(vec![b"1".to_vec()]));
+    assert_eq!(place.begin("d", other, "k").await, Begun::Done(one.id));
 }
 
 pub(super) async fn keeps_markers_with_their_entries(store: &Store) {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::MemoryStore;
 use crate::entry_id::EntryId;
-use crate::store::{Begun, Consumer, Fault, Fenced, Keyed, Token};
+use crate::store::{Begun, Consumer, Done, Fault, Fenced, Keyed, Token};
 
 /// Markers by stream, group and key. Those that have ended are dropped when as many have come as were
 /// there after the last time.
@@ -58,6 +58,12 @@ impl Keys {
             (consumer.stream, consumer.group, Arc::clone(key)),
             Marker { says, until },
         );
+    }
+
+    /// Marks a key as done by this delivery.
+    pub(super) fn done(&mut self, consumer: &Consumer, token: Token, done: &Done, now: Instant) {
+        let says = Says::Done(token.id);
+        self.set(consumer, &done.key, says, now, done.lifetime);
     }
 
     fn remove(&mut self, consumer: &Consumer, key: &Arc<str>) {

@@ -9,7 +9,8 @@ use redis::{Script, ScriptInvocation, Value};
 use super::pending::CHUNK;
 use super::{RedisStore, fenced, ms, reply, slot};
 use crate::entry_id::EntryId;
-use crate::store::{Begun, Consumer, Fault, Fenced, Keyed};
+use crate::store::effect::Effect;
+use crate::store::{Begun, Consumer, Done, Fault, Fenced, Keyed, Token};
 
 static BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/begin.lua")));
 static KEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/keep.lua")));
@@ -107,6 +108,15 @@ impl RedisStore {
             }
         }
         Ok(all)
+    }
+}
+
+/// What says that a key is done by this delivery.
+pub(super) fn done(consumer: &Consumer, token: Token, done: &Done) -> Effect {
+    Effect::Set {
+        key: name(consumer, &done.key),
+        value: format!("done {}", token.id).into_bytes(),
+        lasts: Some(done.lifetime),
     }
 }
 

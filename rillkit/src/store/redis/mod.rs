@@ -13,6 +13,7 @@
 //!
 //! - [`pending`]: what changes the pending list.
 //! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
+//! - [`commits`]: acks with what a handler wants done by them, as the commands in [`effects`].
 //! - [`markers`]: idempotency keys, in progress or done.
 //! - [`publishing`]: what is added; [`cut`]: trims that go with it.
 //! - [`trimming`]: trims that no group loses by.
@@ -23,7 +24,9 @@
 mod address;
 mod asking;
 mod cluster;
+mod commits;
 mod cut;
+pub(crate) mod effects;
 mod endpoint;
 mod fault;
 mod history;
@@ -56,7 +59,7 @@ use self::links::Links;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
 pub(crate) use self::server_facts::ServerFacts;
-use super::{Consumer, Fault, Fenced, Group, Needs, Start};
+use super::{Consumer, Fault, Fenced, Group, Need, Start};
 use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -114,7 +117,7 @@ impl RedisStore {
         &self,
         consumer: &Consumer,
         dlq: &str,
-        needs: Needs,
+        needs: &[Need],
     ) -> Result<(), Fault> {
         let link = self.links.home(consumer).await?;
         permissions::check(&link, consumer, dlq, needs).await

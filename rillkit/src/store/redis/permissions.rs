@@ -4,9 +4,10 @@
 
 use redis::{Cmd, cmd};
 
+use super::commits;
 use super::link::Link;
 use super::markers;
-use crate::store::{Consumer, Fault, FaultClass, Needs};
+use crate::store::{Consumer, Fault, FaultClass, Need};
 
 /// One call: what it is named, the key it needs, and the call.
 struct Probe {
@@ -28,12 +29,15 @@ pub(super) async fn check(
     link: &Link,
     consumer: &Consumer,
     dlq: &str,
-    needs: Needs,
+    needs: &[Need],
 ) -> Result<(), Fault> {
     let (mut missing, mut words) = (Vec::new(), String::new());
     let mut probes = probes(consumer, dlq);
-    if needs.markers {
-        probes.extend(of_markers(consumer));
+    for need in needs {
+        match need {
+            Need::Commits => probes.extend(of_commits(consumer)),
+            Need::Markers => probes.extend(of_markers(consumer)),
+        }
     }
     for Probe { name, key, call } in probes {
         match link.run(&call).await {
@@ -134,6 +138,31 @@ fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
             key: None,
             // A hash of nothing: the answer is that there is no such script.
             call: cmd("EVALSHA").arg("0".repeat(40)).arg(0).clone(),
+        },
+    ]
+}
+
+/// What the script of a commit calls beside the handler's own commands.
+fn of_commits(consumer: &Consumer) -> [Probe; 3] {
+    let Consumer { stream, name, .. } = consumer;
+    let mut create = cmd("XGROUP");
+    create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
+    [
+        Probe {
+            name: "XGROUP CREATECONSUMER",
+            key: Some((*stream).to_owned()),
+            call: create.arg(&**name).clone(),
+        },
+        Probe {
+            name: "TYPE",
+            key: Some((*stream).to_owned()),
+            call: cmd("TYPE").arg(stream).clone(),
+        },
+        Probe {
+            name: "SCRIPT LOAD",
+            key: None,
+            // Commits would overtake each other, were it loaded by the first.
+            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
         },
     ]
 }

@@ -385,7 +385,12 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn dlq<S: Source>(&self, stream: S) -> Dlq<S::Bodies> {
-        Dlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+        Dlq::new(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            self.dlqs(&stream),
+        )
     }
 
     /// The dead-letter queues that the constant and the handlers of a stream name.

@@ -33,6 +33,7 @@ examples! {
     ack_policies
     backoff
     decode_errors
+    dlq_tools
     graceful_stop
     idempotent_publish
     reject

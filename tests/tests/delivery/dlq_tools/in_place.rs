@@ -38,7 +38,7 @@ async fn what_is_done_is_deleted_and_the_rest_is_as_it_was(place: Place) {
             let job: Job = letter.body().map_err(|error| error.to_string())?;
             runs.lock().expect("a lock").push(letter.id());
             let number: u64 = job.name[3..].parse().expect("a number");
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 Ok(())
             } else {
                 Err(format!("{number} is odd"))

@@ -103,8 +103,10 @@ mod environment;
 mod error;
 mod error_text;
 mod extract;
+mod failed_delivery;
 mod fields;
 mod health;
+mod history;
 mod in_hand;
 mod intake;
 #[cfg(feature = "internal-benches")]
@@ -150,6 +152,7 @@ pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
+pub use crate::failed_delivery::FailedDelivery;
 pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;

@@ -17,7 +17,7 @@ use super::unfinished::Unfinished;
 use super::walk::{PAGE, Walk};
 use crate::entry_id::EntryId;
 use crate::error::Error;
-use crate::error_text::{capped, error_text};
+use crate::error_text::capped;
 use crate::log;
 use crate::outcome::BoxError;
 use crate::panic;
@@ -69,7 +69,7 @@ impl Reprocess {
     {
         let function = move |letter| -> Running {
             let run = function(letter);
-            Box::pin(async move { run.await.map_err(|error| error_text(&error.into())) })
+            Box::pin(async move { run.await.map_err(|error| capped(&error.into().to_string())) })
         };
         Self {
             queue,

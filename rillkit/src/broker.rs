@@ -373,7 +373,7 @@ impl Broker {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// let stats = broker.dlq("jobs").stats().await?;
     /// for (reason, count) in &stats.by_reason {
     ///     println!("{count} x {reason}");

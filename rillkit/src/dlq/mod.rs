@@ -66,7 +66,7 @@ const PARKED: &str = "-parked";
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> anyhow::Result<()> {
-/// # let broker = rillkit::Broker::memory();
+/// # let broker = rillkit::Broker::memory().with_handlers([]);
 /// let dlq = broker.dlq("jobs");
 /// println!("{:?}", dlq.stats().await?);
 ///
@@ -195,7 +195,7 @@ impl<S> Dlq<S> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// let report = broker.dlq("jobs").reprocess(mend).concurrency(4).await?;
     /// println!("{} are done, {} are left", report.done, report.failed);
     /// # Ok(()) }
@@ -220,7 +220,7 @@ impl<S> Dlq<S> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// let dlq = broker.dlq(JOBS);
     /// for letter in dlq.list().await?.letters {
     ///     if letter.body::<u32>()? > 100 {
@@ -280,7 +280,7 @@ impl<S> Dlq<S> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// # let theirs = [("original_id", "17-0"), ("error", "bad input"), ("data", "1")];
     /// # broker.publish_fields("jobs:dlq", theirs).await?;
     /// let report = broker.dlq("jobs").import("jobs:dlq").await?;

@@ -20,7 +20,7 @@ use crate::message::Message;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
-use crate::store::{Fault, FaultClass, Fenced, Return, Token};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Fenced, Return, Token};
 use crate::worker::Event;
 
 /// Ids in one ack.
@@ -36,6 +36,7 @@ pub(crate) struct Settler {
 #[derive(Debug)]
 enum Order {
     Ack(Vec<EntryId>),
+    Pass(Vec<EntryId>),
     AckNow(Token, oneshot::Sender<Result<(), Error>>),
     Tell(oneshot::Sender<()>),
     Close,
@@ -61,6 +62,11 @@ impl Settler {
     pub(crate) fn ack(&self, ids: Vec<EntryId>) {
         // The task ends after the last worker part that could send.
         let _ = self.orders.send(Order::Ack(ids));
+    }
+
+    /// Acks in the background what is meant for another group, and leaves it on the stream.
+    pub(crate) fn pass(&self, ids: Vec<EntryId>) {
+        let _ = self.orders.send(Order::Pass(ids));
     }
 
     /// Acks one message and waits for the answer.
@@ -111,10 +117,12 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             }
         }
         let (mut ids, mut now, mut tell) = (Vec::new(), Vec::new(), Vec::new());
+        let mut passed = Vec::new();
         for order in orders.drain(..) {
             match order {
                 Order::Ack(more) if ids.is_empty() => ids = more,
                 Order::Ack(more) => ids.extend(more),
+                Order::Pass(more) => passed.extend(more),
                 Order::AckNow(token, answer) => now.push((token, answer)),
                 Order::Tell(who) => tell.push(who),
                 Order::Close => open = false,
@@ -124,7 +132,14 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             ack_now(post, now).await;
         }
         for ids in ids.chunks(ACKS) {
-            ack(post, ids).await;
+            ack(post, &post.consumer, ids).await;
+        }
+        if !passed.is_empty() {
+            let keeps = Consumer {
+                acked: Acked::Stays,
+                ..post.consumer.clone()
+            };
+            ack(post, &keeps, &passed).await;
         }
         for who in tell {
             // Nobody may be waiting any more.
@@ -133,7 +148,7 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-async fn ack(post: &Post, ids: &[EntryId]) {
+async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
     let (mut backoff, mut failed) = (Backoff::short(), false);
     loop {
         post.pulse.beat(Part::Settling);
@@ -142,7 +157,7 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         let (plain, fenced) = post
             .hand
             .settling(ids, post.policy().lease() / 2, Instant::now());
-        match ack_once(post, &plain, &fenced).await {
+        match ack_once(post, consumer, &plain, &fenced).await {
             Ok(()) => break,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break,
             Err(fault) => {
@@ -163,12 +178,17 @@ async fn ack(post: &Post, ids: &[EntryId]) {
     post.hand.release(ids.iter().copied());
 }
 
-async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<(), Fault> {
+async fn ack_once(
+    post: &Post,
+    consumer: &Consumer,
+    plain: &[EntryId],
+    fenced: &[Token],
+) -> Result<(), Fault> {
     if !plain.is_empty() {
-        post.store.ack(&post.consumer, plain).await?;
+        post.store.ack(consumer, plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(&post.consumer, fenced).await?;
+        let answers = post.store.ack_fenced(consumer, fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 post.lease_lost(token.id);

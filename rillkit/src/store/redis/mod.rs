@@ -8,6 +8,7 @@
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
+mod acking;
 mod address;
 mod asking;
 mod cluster;

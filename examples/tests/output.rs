@@ -31,9 +31,11 @@ macro_rules! examples {
 
 examples! {
     ack_policies
+    attempts
     backoff
     decode_errors
     graceful_stop
+    idempotent_publish
     reject
     retries_dlq
     slow_handler

@@ -36,9 +36,11 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | publish again what may have arrived | [`Publish::id`] |
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
 //!
@@ -95,14 +97,16 @@ mod broker;
 mod credentials;
 mod decide;
 mod demand;
-mod dlq;
+pub mod dlq;
 mod entry_id;
 mod environment;
 mod error;
 mod error_text;
 mod extract;
+mod failed_delivery;
 mod fields;
 mod health;
+mod history;
 mod in_hand;
 mod intake;
 #[cfg(feature = "internal-benches")]
@@ -148,6 +152,7 @@ pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
+pub use crate::failed_delivery::FailedDelivery;
 pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;

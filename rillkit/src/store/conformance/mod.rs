@@ -5,8 +5,10 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod history;
 mod looking;
 mod mix;
+mod publishing;
 mod reading;
 mod settling;
 mod taking;
@@ -85,7 +87,7 @@ on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
-        refuses_one_entry_and_keeps_the_others
+        tells_each_of_many_at_once_its_own_id refuses_one_entry_and_keeps_the_others
         creates_a_group_once
         starts_a_group_at_the_beginning_or_behind_an_id
         starts_a_group_with_what_comes_new
@@ -93,6 +95,12 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    publishing:
+        publishes_once_under_an_id
+        keeps_the_ids_of_streams_apart
+        remembers_an_id_for_its_lifetime
+        publishes_once_what_many_publish_at_a_time
+        trims_when_it_publishes;
     reading:
         hands_out_each_entry_once
         hands_out_no_more_than_asked_for
@@ -148,7 +156,21 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
+    history:
+        tells_a_letter_what_was_kept
+        keeps_what_a_letter_leaves
+        tells_nothing_where_nothing_was_kept
+        keeps_the_first_and_the_newest
+        forgets_with_the_ack
+        keeps_each_groups_history_apart
+        tidies_up_what_is_not_pending
+        tells_a_letter_of_many_fields_too;
     trimming:
         trims_to_a_length
         trims_each_of_many

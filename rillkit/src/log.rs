@@ -33,6 +33,7 @@ pub(crate) fn started(consumer: &Consumer, policy: &Policy, handler: &str) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let retries = policy
         .max_retries
@@ -53,6 +54,7 @@ pub(crate) fn stopped(consumer: &Consumer) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     tracing::info!(target: "rillkit", stream, group, consumer = %name, "consumer stopped | stream: {stream} | consumer: {name}");
 }
@@ -175,6 +177,12 @@ pub(crate) fn no_history(consumer: &Consumer, fault: &Fault) {
 /// A dead letter without fields of its own has nothing to move back.
 pub(crate) fn not_replayed(dlq: &str, id: EntryId) {
     tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: it would be an entry without fields");
+}
+
+/// The caller's function failed for it.
+pub(crate) fn not_reprocessed(dlq: &str, id: EntryId, error: &str) {
+    let error = one_line(error);
+    tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: {error}");
 }
 
 /// Somebody else has the message; what this run does can only be logged.

@@ -16,7 +16,7 @@ use crate::entry_id::EntryId;
 use crate::log;
 use crate::message::Message;
 use crate::post::Post;
-use crate::store::{Begun, Done, Fault, Fenced, Keyed, Store, Token};
+use crate::store::{Begun, Consumer, Done, Fault, Fenced, Keyed, Store, Token};
 
 /// The keys of the runs that one consumer has under way.
 #[derive(Debug)]
@@ -144,14 +144,18 @@ pub(crate) async fn touch(
 }
 
 /// Acks what is still this consumer's, and marks as done what ran. One answer for each.
-pub(crate) async fn ack(post: &Post, tokens: &[Token]) -> Result<Vec<Fenced>, Fault> {
+pub(crate) async fn ack(
+    post: &Post,
+    consumer: &Consumer,
+    tokens: &[Token],
+) -> Result<Vec<Fenced>, Fault> {
     let Some(keys) = &post.keys else {
-        return post.store.ack_fenced(&post.consumer, tokens).await;
+        return post.store.ack_fenced(consumer, tokens).await;
     };
     let (keyed, plain) = keys.sort(tokens);
-    let done = post.store.finish(&post.consumer, &keyed, keys.lifetime);
+    let done = post.store.finish(consumer, &keyed, keys.lifetime);
     let done = done.await?;
-    let acked = post.store.ack_fenced(&post.consumer, &plain).await?;
+    let acked = post.store.ack_fenced(consumer, &plain).await?;
     Ok(in_order(tokens, &keyed, done, &plain, acked))
 }
 

@@ -28,7 +28,7 @@ use crate::once;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
-use crate::store::{Fault, FaultClass, Fenced, Return, Rows, Token};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Fenced, Return, Rows, Token};
 use crate::worker::Event;
 
 /// Ids in one ack.
@@ -44,6 +44,7 @@ pub(crate) struct Settler {
 #[derive(Debug)]
 enum Order {
     Ack(Vec<EntryId>),
+    Pass(Vec<EntryId>),
     AckNow(Token, oneshot::Sender<Result<(), Error>>),
     Tell(oneshot::Sender<()>),
     Close,
@@ -69,6 +70,11 @@ impl Settler {
     pub(crate) fn ack(&self, ids: Vec<EntryId>) {
         // The task ends after the last worker part that could send.
         let _ = self.orders.send(Order::Ack(ids));
+    }
+
+    /// Acks in the background what is meant for another group, and leaves it on the stream.
+    pub(crate) fn pass(&self, ids: Vec<EntryId>) {
+        let _ = self.orders.send(Order::Pass(ids));
     }
 
     /// Acks one message and waits for the answer.
@@ -119,10 +125,12 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             }
         }
         let (mut ids, mut now, mut tell) = (Vec::new(), Vec::new(), Vec::new());
+        let mut passed = Vec::new();
         for order in orders.drain(..) {
             match order {
                 Order::Ack(more) if ids.is_empty() => ids = more,
                 Order::Ack(more) => ids.extend(more),
+                Order::Pass(more) => passed.extend(more),
                 Order::AckNow(token, answer) => now.push((token, answer)),
                 Order::Tell(who) => tell.push(who),
                 Order::Close => open = false,
@@ -132,7 +140,14 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             ack_now(post, now).await;
         }
         for ids in ids.chunks(ACKS) {
-            ack(post, ids).await;
+            ack(post, &post.consumer, ids).await;
+        }
+        if !passed.is_empty() {
+            let keeps = Consumer {
+                acked: Acked::Stays,
+                ..post.consumer.clone()
+            };
+            ack(post, &keeps, &passed).await;
         }
         for who in tell {
             // Nobody may be waiting any more.
@@ -141,7 +156,7 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-async fn ack(post: &Post, ids: &[EntryId]) {
+async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
     let (mut backoff, mut failed) = (Backoff::short(), false);
     let acked = loop {
         post.pulse.beat(Part::Settling);
@@ -153,7 +168,7 @@ async fn ack(post: &Post, ids: &[EntryId]) {
             Some(_) => Duration::ZERO,
         };
         let settling = post.hand.settling(ids, fresh, Instant::now());
-        match ack_once(post, settling).await {
+        match ack_once(post, consumer, settling).await {
             Ok(again) => break again,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break Vec::new(),
             Err(fault) => {
@@ -179,17 +194,21 @@ async fn ack(post: &Post, ids: &[EntryId]) {
 }
 
 /// Acks; which of them had been handed out before.
-async fn ack_once(post: &Post, settling: Settling) -> Result<Vec<Token>, Fault> {
+async fn ack_once(
+    post: &Post,
+    consumer: &Consumer,
+    settling: Settling,
+) -> Result<Vec<Token>, Fault> {
     let Settling {
         plain,
         fenced,
         mut again,
     } = settling;
     if !plain.is_empty() {
-        post.store.ack(&post.consumer, &plain).await?;
+        post.store.ack(consumer, &plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = once::ack(post, &fenced).await?;
+        let answers = once::ack(post, consumer, &fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 again.retain(|other| other.id != token.id);
@@ -205,7 +224,7 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         .iter()
         .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
         .collect();
-    let answers = once::ack(post, &tokens).await;
+    let answers = once::ack(post, &post.consumer, &tokens).await;
     let (mut done, mut acked) = (HashSet::new(), Vec::new());
     for (place, (token, answer)) in waiting.into_iter().enumerate() {
         let id = token.id;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{
-    GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, fields, first, fresh_name, miscounted,
+    GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, body, fields, first, fresh_name, ids,
+    miscounted,
 };
 use crate::entry_id::EntryId;
 use crate::store::commits::{Commit, Committed};
@@ -176,6 +177,39 @@ pub(super) async fn marks_as_done_what_is_committed(store: &Store) {
     assert_eq!(committed, Ok(Committed::Done));
     assert_eq!(store.look(&total).await, Ok(vec![b"1".to_vec()]));
     assert_eq!(place.begin("d", other, "k").await, Begun::Done(one.id));
+}
+
+pub(super) async fn deletes_what_it_marks_as_done(store: &Store) {
+    let place = Place::new(store).await;
+    let (one, other, rest) = (
+        place.deliver("c").await,
+        place.deliver("c").await,
+        place.deliver("c").await,
+    );
+    let deleter = place.deleter("c");
+    let mine = [keyed(one, "k"), keyed(miscounted(other), "o")];
+    let done = store.finish(&deleter, &mine, HOUR).await;
+    assert_eq!(done, Ok(vec![Fenced::Done, Fenced::Other]));
+    let left = [other.id, rest.id];
+    assert_eq!(ids(&place.all(place.stream).await), left);
+    let (done, letter) = (
+        Done {
+            key: Arc::from("r"),
+            lifetime: HOUR,
+        },
+        body(0),
+    );
+    let commit = Commit {
+        effects: &[],
+        done: Some(&done),
+        dlq: fresh_name(),
+        letter: &letter,
+        rows: Rows::Left,
+    };
+    let committed = store.commit(&deleter, rest, commit).await;
+    assert_eq!(committed, Ok(Committed::Done));
+    assert_eq!(ids(&place.all(place.stream).await), [other.id]);
+    assert_eq!(place.begin("c", other, "r").await, Begun::Done(rest.id));
 }
 
 pub(super) async fn keeps_markers_with_their_entries(store: &Store) {

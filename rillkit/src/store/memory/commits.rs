@@ -50,6 +50,7 @@ impl MemoryStore {
         if let Ok((group, _)) = state.group(consumer.stream, consumer.group) {
             group.settle(token.id);
         }
+        state.acked(consumer, [token.id]);
         if let (Committed::Done, Some(done)) = (&committed, commit.done) {
             state.keys.done(consumer, token, done, now);
         }

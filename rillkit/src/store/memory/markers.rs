@@ -150,6 +150,7 @@ impl MemoryStore {
             answers.push(fenced);
             if fenced == Fenced::Done {
                 group.settle(token.id);
+                state.acked(consumer, [token.id]);
                 let says = Says::Done(token.id);
                 state.keys.set(consumer, key, says, now, lifetime);
             }

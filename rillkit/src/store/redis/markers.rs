@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Script, ScriptInvocation, Value};
 
+use super::acking::Acking;
 use super::pending::CHUNK;
 use super::{RedisStore, fenced, ms, reply, slot};
 use crate::entry_id::EntryId;
@@ -14,7 +15,7 @@ use crate::store::{Begun, Consumer, Done, Fault, Fenced, Keyed, Token};
 
 static BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/begin.lua")));
 static KEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/keep.lua")));
-static FINISH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/finish.lua")));
+static FINISH: LazyLock<Acking> = LazyLock::new(|| Acking::new(include_str!("scripts/finish.lua")));
 static ABANDON: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/abandon.lua")));
 
@@ -64,7 +65,8 @@ impl RedisStore {
         keyed: &[Keyed],
         lifetime: Duration,
     ) -> Result<Vec<Fenced>, Fault> {
-        self.for_keyed(&FINISH, consumer, keyed, lifetime).await
+        let script = FINISH.when(consumer.acked);
+        self.for_keyed(script, consumer, keyed, lifetime).await
     }
 
     pub(in crate::store) async fn abandon(
@@ -147,6 +149,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::store::Acked;
 
     fn named(stream: &'static str, group: &'static str, key: &str) -> String {
         let name = Arc::from("c");
@@ -154,6 +157,7 @@ mod tests {
             stream,
             group,
             name,
+            acked: Acked::Stays,
         };
         super::name(&consumer, key)
     }

@@ -7,7 +7,7 @@ use redis::{Cmd, cmd};
 use super::commits;
 use super::link::Link;
 use super::markers;
-use crate::store::{Consumer, Fault, FaultClass, Need};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Need};
 
 /// One call: what it is named, the key it needs, and the call.
 struct Probe {
@@ -93,6 +93,7 @@ fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let of_stream = |name, call: &Cmd| Probe {
         name,
@@ -109,7 +110,10 @@ fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
     let mut claim = cmd("XCLAIM");
     claim.arg(stream).arg(NO_GROUP).arg(&**name);
     claim.arg(0).arg(NO_ENTRY).arg("JUSTID");
-    vec![
+    let mut delete = cmd("XDEL");
+    delete.arg(stream).arg(NO_ENTRY);
+    let deletes = (consumer.acked == Acked::Goes).then(|| of_stream("XDEL", &delete));
+    let mut probes = vec![
         of_stream("XREADGROUP", &read),
         of_stream("XACK", cmd("XACK").arg(stream).arg(group).arg(NO_ENTRY)),
         of_stream("XPENDING", cmd("XPENDING").arg(stream).arg(group)),
@@ -139,7 +143,9 @@ fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
             // A hash of nothing: the answer is that there is no such script.
             call: cmd("EVALSHA").arg("0".repeat(40)).arg(0).clone(),
         },
-    ]
+    ];
+    probes.extend(deletes);
+    probes
 }
 
 /// What the script of a commit calls beside the handler's own commands.

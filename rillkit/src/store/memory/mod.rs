@@ -6,6 +6,7 @@
 //! `group`, the waiting of blocking reads in `reader`, and what goes from a stream in `cut`.
 
 mod cut;
+mod delayed;
 mod group;
 #[cfg(test)]
 mod model;
@@ -30,6 +31,7 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
+use delayed::Delayed;
 use group::Group;
 use publishing::Markers;
 use reader::Line;
@@ -51,6 +53,7 @@ struct State {
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
     markers: Markers,
+    delayed: HashMap<String, Delayed>,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

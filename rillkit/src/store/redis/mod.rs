@@ -3,7 +3,7 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`publishing`] and [`cut`] (trims that go with it), [`pending`] (what changes
+//! operations are in [`publishing`], [`delayed`] and [`cut`] (trims that go with these), [`pending`] (what changes
 //! the pending list), [`letters`] (the DLQ), [`trimming`] and [`looks`] (what changes nothing);
 //! [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
@@ -13,6 +13,7 @@ mod address;
 mod asking;
 mod cluster;
 mod cut;
+mod delayed;
 mod endpoint;
 mod fault;
 mod letters;

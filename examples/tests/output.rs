@@ -33,6 +33,7 @@ examples! {
     ack_policies
     backoff
     decode_errors
+    delayed
     graceful_stop
     idempotent_publish
     reject

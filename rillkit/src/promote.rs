@@ -291,6 +291,8 @@ mod tests {
             2 - page.total
         };
         for (expected, at) in [(1, HOUR), (2, 2 * HOUR)] {
+            sleep_until(began + at - Duration::from_millis(1)).await;
+            assert_eq!(length().await, expected - 1);
             while length().await < expected {
                 sleep(Duration::from_millis(1)).await;
             }

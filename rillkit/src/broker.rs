@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::dlq::ReplayDlq;
+use crate::dlq::{Dlq, ReplayDlq};
 use crate::entry_id::EntryId;
 use crate::environment;
 use crate::error::Error;
@@ -271,6 +271,32 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn replay_dlq(&self, stream: impl Source) -> ReplayDlq {
+        ReplayDlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+    }
+
+    /// The dead letters of a stream: statistics, lists, replay, purge, and more. The queue is the one
+    /// that the constant or the handlers of this program name, else `<stream>-dlq`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let stats = broker.dlq("jobs").stats().await?;
+    /// for (reason, count) in &stats.by_reason {
+    ///     println!("{count} x {reason}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn dlq<S: Source>(&self, stream: S) -> Dlq<S::Bodies> {
+        Dlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+    }
+
+    /// The dead-letter queues that the constant and the handlers of a stream name.
+    fn dlqs(&self, stream: &impl Source) -> BTreeSet<String> {
         let name = stream.stream_name();
         let mut dlqs: BTreeSet<_> = stream.dlq_name().map(str::to_owned).into_iter().collect();
         let registered = self.registered();
@@ -283,7 +309,7 @@ impl Broker {
         if dlqs.is_empty() {
             dlqs.insert(format!("{name}{}", wire::DLQ_SUFFIX));
         }
-        ReplayDlq::new(&self.store, name, dlqs)
+        dlqs
     }
 
     /// Removes from the old end of a stream what all its groups have read and acked, and says what

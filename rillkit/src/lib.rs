@@ -41,6 +41,7 @@
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
 //!
@@ -98,14 +99,16 @@ mod credentials;
 mod decide;
 mod delayed;
 mod demand;
-mod dlq;
+pub mod dlq;
 mod entry_id;
 mod environment;
 mod error;
 mod error_text;
 mod extract;
+mod failed_delivery;
 mod fields;
 mod health;
+mod history;
 mod in_hand;
 mod intake;
 #[cfg(feature = "internal-benches")]
@@ -154,6 +157,7 @@ pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
 pub use crate::extract::{FromDelivery, State};
+pub use crate::failed_delivery::FailedDelivery;
 pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;

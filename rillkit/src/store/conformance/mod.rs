@@ -6,6 +6,7 @@
 
 mod adding;
 mod delayed;
+mod history;
 mod looking;
 mod mix;
 mod publishing;
@@ -87,7 +88,7 @@ on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
-        refuses_one_entry_and_keeps_the_others
+        tells_each_of_many_at_once_its_own_id refuses_one_entry_and_keeps_the_others
         creates_a_group_once
         starts_a_group_at_the_beginning_or_behind_an_id
         starts_a_group_with_what_comes_new
@@ -166,7 +167,21 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
+    history:
+        tells_a_letter_what_was_kept
+        keeps_what_a_letter_leaves
+        tells_nothing_where_nothing_was_kept
+        keeps_the_first_and_the_newest
+        forgets_with_the_ack
+        keeps_each_groups_history_apart
+        tidies_up_what_is_not_pending
+        tells_a_letter_of_many_fields_too;
     trimming:
         trims_to_a_length
         trims_each_of_many

@@ -3,11 +3,14 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, the waiting of blocking reads in `reader`, and what goes from a stream in `cut`.
+//! `group`, what it keeps about failed deliveries in `history`, the waiting of blocking reads in
+//! `reader`, what goes from a stream in `cut`, and what concerns entries without a group in `letters`.
 
 mod cut;
 mod delayed;
 mod group;
+mod history;
+mod letters;
 #[cfg(test)]
 mod model;
 mod publishing;
@@ -25,7 +28,7 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Row, Rows,
     Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
@@ -238,6 +241,7 @@ impl MemoryStore {
         token: Token,
         dlq: &str,
         letter: &Fields,
+        rows: Rows,
     ) -> Result<Fenced, Fault> {
         let mut state = self.lock();
         let (group, _) = state.group(consumer.stream, consumer.group)?;
@@ -245,11 +249,52 @@ impl MemoryStore {
         if fenced != Fenced::Done {
             return Ok(fenced);
         }
+        let letter = match rows {
+            Rows::Moved => &group.history().told_in(letter, token),
+            Rows::Left => letter,
+        };
         state.add(dlq, letter, self.shared.clock.now_ms())?;
         state.wake(dlq);
         let (group, _) = state.group(consumer.stream, consumer.group)?;
         group.settle(token.id);
+        if rows == Rows::Moved {
+            group.history().forget(token);
+        }
         Ok(Fenced::Done)
+    }
+
+    pub(crate) async fn keep_history(
+        &self,
+        consumer: &Consumer,
+        rows: &[Row],
+    ) -> Result<(), Fault> {
+        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+            for row in rows {
+                group.history().keep(row);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn forget_history(
+        &self,
+        consumer: &Consumer,
+        tokens: &[Token],
+    ) -> Result<(), Fault> {
+        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+            for token in tokens {
+                group.history().forget(*token);
+            }
+        }
+        Ok(())
+    }
+
+    /// All at once: there are no more rows than messages that wait for a retry have.
+    pub(crate) async fn tidy_history(&self, consumer: &Consumer, _: u64) -> Result<u64, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        group.tidy_history();
+        Ok(0)
     }
 
     pub(crate) async fn summary(&self, stream: &str, group: &str) -> Result<Summary, Fault> {
@@ -301,26 +346,6 @@ impl MemoryStore {
         Ok(self.lock().streams.get(stream).map(|stream| stream.last_id))
     }
 
-    pub(crate) async fn range(
-        &self,
-        stream: &str,
-        from: EntryId,
-        to: EntryId,
-        count: usize,
-    ) -> Result<Vec<Entry>, Fault> {
-        let state = self.lock();
-        let Some(stream) = state.streams.get(stream).filter(|_| from <= to) else {
-            return Ok(Vec::new());
-        };
-        let entries = stream.entries.range(from..=to).take(count);
-        Ok(entries
-            .map(|(id, fields)| Entry {
-                id: *id,
-                fields: fields.clone(),
-            })
-            .collect())
-    }
-
     pub(crate) async fn trim(
         &self,
         stream: &str,
@@ -346,27 +371,6 @@ impl MemoryStore {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let counted = self.range(stream, from, to, most).await?;
         Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
-    }
-
-    pub(crate) async fn replay(
-        &self,
-        dlq: &str,
-        id: EntryId,
-        stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        let mut state = self.lock();
-        if !state
-            .streams
-            .get(dlq)
-            .is_some_and(|dlq| dlq.entries.contains_key(&id))
-        {
-            return Ok(Replayed::Gone);
-        }
-        let moved = state.add(stream, fields, self.shared.clock.now_ms())?;
-        state.wake(stream);
-        state.stream(dlq).entries.remove(&id);
-        Ok(Replayed::Moved(moved))
     }
 
     /// The next entries of the consumer's group, at once; an empty answer where there are none.

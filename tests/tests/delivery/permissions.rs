@@ -163,7 +163,7 @@ async fn the_documented_permissions_are_enough_for_ids_and_delays() {
     let named = publisher.publish("jobs", &body).id("named").delay(soon);
     named.max_age(soon * 100_000).await.expect("delayed");
     let later = publisher.publish("jobs", &body).delay(soon * 100_000).await;
-    until("both are added", || place.length("jobs") == 4).await;
+    until("both are added", || place.length("jobs") == 5).await;
     assert_eq!(publisher.delayed("jobs").await.expect("a page").total, 1);
     let cancelled = publisher.cancel_delayed("jobs", later.expect("delayed"));
     assert_eq!(cancelled.await, Ok(true));

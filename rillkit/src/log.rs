@@ -33,6 +33,7 @@ pub(crate) fn started(consumer: &Consumer, policy: &Policy, handler: &str) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let retries = policy
         .max_retries
@@ -53,6 +54,7 @@ pub(crate) fn stopped(consumer: &Consumer) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     tracing::info!(target: "rillkit", stream, group, consumer = %name, "consumer stopped | stream: {stream} | consumer: {name}");
 }
@@ -151,6 +153,12 @@ pub(crate) fn promotes_again(stream: &str, after: Duration) {
     tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are added again after {seconds:.1} s");
 }
 
+/// A fault of RillKit, or of the subscriber that this line goes to.
+pub(crate) fn promoter_panicked(stream: &str, panic: &str) {
+    let panic = one_line(panic);
+    tracing::error!(target: "rillkit", stream, "what adds the delayed messages of stream {stream} has panicked and begins anew: {panic}");
+}
+
 /// A worker that may not add them; there need not be any. Once for each start.
 pub(crate) fn leaves_delayed(stream: &str, fault: &Fault) {
     tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are left to others to add: {fault}");
@@ -159,6 +167,19 @@ pub(crate) fn leaves_delayed(stream: &str, fault: &Fault) {
 pub(crate) fn delayed_lost(stream: &str, id: &str) {
     let id = one_line(id);
     tracing::error!(target: "rillkit", stream, id, "delayed message {id} of stream {stream} is lost: somebody deleted what it holds");
+}
+
+/// Neither done nor failed: what was decided about it finds nothing.
+pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is no longer pending, its {ends} is dropped: another consumer settled it, or somebody removed it \
+         from the group"
+    );
 }
 
 /// A periodic trim; what it left, and why.
@@ -208,6 +229,12 @@ pub(crate) fn broken(consumer: &Consumer, part: Part, panic: &str) {
 pub(crate) fn trouble(consumer: &Consumer, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;
     tracing::warn!(target: "rillkit", stream, group, "reading is interrupted and tried again: {fault}");
+}
+
+/// The server refuses something beside the reads, for a reason that no waiting cures.
+pub(crate) fn failing(consumer: &Consumer, what: &str, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, "{what} fails and is tried again: {fault}");
 }
 
 pub(crate) fn recovered(consumer: &Consumer, after: Duration) {

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::log;
+use crate::panic::{caught, contained};
 use crate::store::{Fault, FaultClass, HORIZON, Store};
 use crate::trouble::Trouble;
 
@@ -35,6 +36,8 @@ pub(crate) struct Promoter {
     /// Somebody else was faster the last time.
     late: bool,
     trouble: Trouble,
+    /// Somebody was told of it.
+    told: bool,
 }
 
 impl Promoter {
@@ -46,30 +49,15 @@ impl Promoter {
             sees_some: false,
             late: false,
             trouble: Trouble::none(),
+            told: false,
         }
     }
 
     /// For a worker of the stream: until the stop.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let promoting = async {
-            loop {
-                match self.round().await {
-                    Ok(_) => sleep_until(self.next(Instant::now(), fastrand::f64())).await,
-                    // Nothing may ever be delayed here: a worker needs no permission for it.
-                    Err(fault) if fault.is_permission() => {
-                        return log::leaves_delayed(&self.stream, &fault);
-                    }
-                    Err(fault) => {
-                        let stream = Arc::clone(&self.stream);
-                        // A server that is away is the intake's to report.
-                        let wait = self.trouble.note(&fault, |fault| {
-                            if !is_away(fault) {
-                                log::cannot_promote(&stream, fault);
-                            }
-                        });
-                        sleep(wait).await;
-                    }
-                }
+            while let Err(panic) = caught(self.look_always()).await {
+                self.panicked(&panic).await;
             }
         };
         tokio::select! {
@@ -78,8 +66,28 @@ impl Promoter {
         }
     }
 
+    async fn look_always(&mut self) {
+        loop {
+            match self.round().await {
+                Ok(_) => sleep_until(self.next(Instant::now(), fastrand::f64())).await,
+                // Nothing may ever be delayed here: a worker needs no permission for it.
+                Err(fault) if fault.is_permission() => {
+                    return log::leaves_delayed(&self.stream, &fault);
+                }
+                // A server that is away is the intake's to report.
+                Err(fault) => sleep(self.note(&fault, !is_away(&fault))).await,
+            }
+        }
+    }
+
     /// For a publisher: while anything waits.
     async fn run_while_needed(mut self, promoters: Weak<Promoters>, news: Arc<Notify>) {
+        while let Err(panic) = caught(self.look_while_needed(&promoters, &news)).await {
+            self.panicked(&panic).await;
+        }
+    }
+
+    async fn look_while_needed(&mut self, promoters: &Weak<Promoters>, news: &Notify) {
         while let Some(all) = promoters.upgrade() {
             all.looks(&self.stream);
             drop(all);
@@ -97,13 +105,24 @@ impl Promoter {
                         return;
                     }
                 }
-                Err(fault) => {
-                    let stream = Arc::clone(&self.stream);
-                    let note = |fault: &Fault| log::cannot_promote(&stream, fault);
-                    sleep(self.trouble.note(&fault, note)).await;
-                }
+                Err(fault) => sleep(self.note(&fault, true)).await,
             }
         }
+    }
+
+    /// Notes what went wrong; how long to wait.
+    fn note(&mut self, fault: &Fault, tells: bool) -> Duration {
+        self.told |= tells;
+        self.trouble.note(fault, |fault| {
+            if tells {
+                log::cannot_promote(&self.stream, fault);
+            }
+        })
+    }
+
+    async fn panicked(&self, panic: &str) {
+        contained(|| log::promoter_panicked(&self.stream, panic));
+        sleep(EVERY).await;
     }
 
     /// Adds all that is due; whether anything may wait still.
@@ -113,7 +132,9 @@ impl Promoter {
             // Very many may be due, and others are to have their turn.
             tokio::task::yield_now().await;
         }
-        if let Some(after) = self.trouble.over() {
+        if let Some(after) = self.trouble.over()
+            && std::mem::take(&mut self.told)
+        {
             log::promotes_again(&self.stream, after);
         }
         Ok(waits)

@@ -24,7 +24,7 @@ use crate::message::Message;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
-use crate::store::{Fault, FaultClass, Fenced, Return, Rows, Token};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Fenced, Return, Rows, Token};
 use crate::worker::Event;
 
 /// Ids in one ack.
@@ -40,6 +40,7 @@ pub(crate) struct Settler {
 #[derive(Debug)]
 enum Order {
     Ack(Vec<EntryId>),
+    Pass(Vec<EntryId>),
     AckNow(Token, oneshot::Sender<Result<(), Error>>),
     Tell(oneshot::Sender<()>),
     Close,
@@ -65,6 +66,11 @@ impl Settler {
     pub(crate) fn ack(&self, ids: Vec<EntryId>) {
         // The task ends after the last worker part that could send.
         let _ = self.orders.send(Order::Ack(ids));
+    }
+
+    /// Acks in the background what is meant for another group, and leaves it on the stream.
+    pub(crate) fn pass(&self, ids: Vec<EntryId>) {
+        let _ = self.orders.send(Order::Pass(ids));
     }
 
     /// Acks one message and waits for the answer.
@@ -115,10 +121,12 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             }
         }
         let (mut ids, mut now, mut tell) = (Vec::new(), Vec::new(), Vec::new());
+        let mut passed = Vec::new();
         for order in orders.drain(..) {
             match order {
                 Order::Ack(more) if ids.is_empty() => ids = more,
                 Order::Ack(more) => ids.extend(more),
+                Order::Pass(more) => passed.extend(more),
                 Order::AckNow(token, answer) => now.push((token, answer)),
                 Order::Tell(who) => tell.push(who),
                 Order::Close => open = false,
@@ -128,7 +136,14 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             ack_now(post, now).await;
         }
         for ids in ids.chunks(ACKS) {
-            ack(post, ids).await;
+            ack(post, &post.consumer, ids).await;
+        }
+        if !passed.is_empty() {
+            let keeps = Consumer {
+                acked: Acked::Stays,
+                ..post.consumer.clone()
+            };
+            ack(post, &keeps, &passed).await;
         }
         for who in tell {
             // Nobody may be waiting any more.
@@ -137,7 +152,7 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-async fn ack(post: &Post, ids: &[EntryId]) {
+async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
     let (mut backoff, mut failed) = (Backoff::short(), false);
     let acked = loop {
         post.pulse.beat(Part::Settling);
@@ -146,7 +161,7 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         let settling = post
             .hand
             .settling(ids, post.policy().lease() / 2, Instant::now());
-        match ack_once(post, settling).await {
+        match ack_once(post, consumer, settling).await {
             Ok(again) => break again,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break Vec::new(),
             Err(fault) => {
@@ -169,17 +184,21 @@ async fn ack(post: &Post, ids: &[EntryId]) {
 }
 
 /// Acks; which of them had been handed out before.
-async fn ack_once(post: &Post, settling: Settling) -> Result<Vec<Token>, Fault> {
+async fn ack_once(
+    post: &Post,
+    consumer: &Consumer,
+    settling: Settling,
+) -> Result<Vec<Token>, Fault> {
     let Settling {
         plain,
         fenced,
         mut again,
     } = settling;
     if !plain.is_empty() {
-        post.store.ack(&post.consumer, &plain).await?;
+        post.store.ack(consumer, &plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(&post.consumer, &fenced).await?;
+        let answers = post.store.ack_fenced(consumer, &fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 again.retain(|other| other.id != token.id);
@@ -279,7 +298,11 @@ pub(crate) async fn dead_letter(
                 moved();
                 break;
             }
-            Ok(Fenced::Gone | Fenced::Other) => {
+            Ok(Fenced::Gone) => {
+                post.not_pending(id, "dead letter");
+                break;
+            }
+            Ok(Fenced::Other) => {
                 post.lease_lost(id);
                 break;
             }
@@ -327,33 +350,48 @@ async fn move_letter(post: &Post, token: Token, letter: &Fields) -> Result<Fence
     }
 }
 
-/// Starts the idle time of failed runs now. Returns those that are another's. That the server
-/// cannot be reached changes nothing but when others would take them.
-pub(crate) async fn touch(post: &Post, tokens: &[Token]) -> Vec<EntryId> {
+/// Starts the idle time of failed runs now. Returns those that are not this consumer's any more. That
+/// the server cannot be reached changes nothing but when others would take them.
+pub(crate) async fn touch(post: &Post, tokens: &[Token]) -> Vec<(EntryId, Fenced)> {
     let sent = Instant::now();
-    let Ok(answers) = post.store.touch(&post.consumer, tokens).await else {
-        return Vec::new();
+    let answers = match post.store.touch(&post.consumer, tokens).await {
+        Ok(answers) => answers,
+        Err(fault) => {
+            post.failing("noting the end of a failed run", &fault);
+            return Vec::new();
+        }
     };
-    let mut lost = Vec::new();
+    let mut not_ours = Vec::new();
     for (token, answer) in tokens.iter().zip(answers) {
         match answer {
             Fenced::Done => post.hand.renewed(*token, sent),
-            Fenced::Gone | Fenced::Other => lost.push(token.id),
+            Fenced::Gone | Fenced::Other => not_ours.push((token.id, answer)),
         }
     }
-    lost
+    not_ours
 }
 
 /// Gives entries back to the group, for whichever worker looks next.
 pub(crate) async fn hand_back(post: &Post, returns: &[Return]) {
-    let mut backoff = Backoff::short();
+    let (mut backoff, mut unknown) = (Backoff::short(), false);
     // In small steps: newer servers keep the pending list by time, and an old time is looked for.
     for chunk in returns.chunks(100) {
         loop {
             match post.store.give(&post.consumer, HANDED_BACK, chunk).await {
-                Ok(_) => break,
+                Ok(answers) => {
+                    // After an answer that was lost it may have been given, and settled by who took it.
+                    let gone = chunk
+                        .iter()
+                        .zip(answers)
+                        .filter(|(_, answer)| *answer == Fenced::Gone && !unknown);
+                    for (one, _) in gone {
+                        post.not_pending(one.token.id, "hand-back");
+                    }
+                    break;
+                }
                 Err(fault) if fault.class == FaultClass::EnsureGroup => break,
                 Err(fault) => {
+                    unknown |= fault.class == FaultClass::Reconnect;
                     post.pulse.error(&fault);
                     if post.may_complain() {
                         log::trouble(&post.consumer, &fault);

@@ -88,8 +88,9 @@ impl Takeover {
         let every = (self.post.policy().lease() / 2).clamp(LEAST, EVERY);
         loop {
             self.post.pulse.beat(Part::TakingOver);
-            // A server in trouble is the intake's to report.
-            let _ = self.look().await;
+            if let Err(fault) = self.look().await {
+                self.post.failing("looking for what is due", &fault);
+            }
             let wait = every.mul_f64(1.0 - fastrand::f64() / 4.0);
             let _ = tokio::time::timeout(wait, self.again.notified()).await;
         }
@@ -149,6 +150,7 @@ impl Takeover {
             stream,
             group,
             name,
+            ..
         } = &self.post.consumer;
         let mut removed = 0;
         for peer in self.post.store.peers(stream, group).await? {
@@ -372,7 +374,7 @@ mod tests {
     use crate::broker::Broker;
     use crate::outcome::Outcome;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Start, Store};
+    use crate::store::{Acked, Start, Store};
     use crate::subscription::{HandlerFuture, Subscription};
 
     fn at_once(_: &Message) -> Result<HandlerFuture, Undecodable> {
@@ -391,6 +393,7 @@ mod tests {
             stream: "s",
             group: "g",
             name: Arc::from(name),
+            acked: Acked::Stays,
         };
         let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
         store.publish("s", &[body], None).await.unwrap();

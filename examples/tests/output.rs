@@ -35,6 +35,7 @@ examples! {
     backoff
     decode_errors
     dlq_tools
+    delayed
     graceful_stop
     idempotent_publish
     reject

@@ -34,8 +34,9 @@ examples! {
     attempts
     backoff
     decode_errors
-    dlq_tools
     delayed
+    dlq_tools
+    exactly_once
     graceful_stop
     idempotent_publish
     reject

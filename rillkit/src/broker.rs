@@ -350,6 +350,26 @@ impl Broker {
         SafeTrim::new(&self.store, stream.stream_name())
     }
 
+    /// What is at a key, for tests of handlers that take a [`Tx`](crate::Tx): the text, or the pieces of
+    /// a list, a set, a hash (each field before its value) or a sorted set (each member before its
+    /// score). Nothing where there is no such key. Bytes that are no UTF-8 are shown as `\u{fffd}`.
+    ///
+    /// It shows all that is there, however large; programs have clients of their own for that.
+    ///
+    /// # Errors
+    ///
+    /// The connection's, and [`ErrorKind::Config`](crate::ErrorKind::Config) for a stream.
+    pub async fn peek(&self, key: &str) -> Result<Vec<String>, Error> {
+        let pieces = self.store.look(key).await.map_err(|fault| {
+            Error::from_fault(
+                &fault,
+                &format!("looking at `{}` failed", key.escape_debug()),
+            )
+        })?;
+        let text = |piece: &Vec<u8>| String::from_utf8_lossy(piece).into_owned();
+        Ok(pieces.iter().map(text).collect())
+    }
+
     /// Starts the handlers and returns when their groups exist and they read. A server that is not
     /// there yet is waited for.
     ///
@@ -398,6 +418,7 @@ impl Broker {
                 subscription,
                 consumer,
                 self.store.clone(),
+                settings.largest,
             )));
         }
         self.register(&posts);
@@ -488,7 +509,9 @@ impl Broker {
             let mut others = self.endangered(post).await?;
             if others.is_empty() {
                 self.store.ensure_group(stream, group, start).await?;
-                self.store.permits(&post.consumer, &post.dlq).await?;
+                self.store
+                    .permits(&post.consumer, &post.dlq, post.subscription.needs())
+                    .await?;
                 others = self.endangered(post).await?;
             }
             Ok::<_, Fault>(others)

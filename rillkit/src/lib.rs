@@ -30,6 +30,7 @@
 //! | declare a handler, with all its settings | [`#[subscribe]`](macro@subscribe) |
 //! | see the id, the fields, or the number of a delivery; ack, nack or reject | [`Message`] |
 //! | share a value between handlers | [`State`] |
+//! | change something in Redis exactly once for each message | [`Tx`] |
 //! | say that no retry can help, or when the next one should be | [`HandlerError`], [`ResultExt`] |
 //! | bind a stream's name to the type of its bodies | [`Stream`] |
 //! | run all handlers of the program until it is told to stop | [`run`] |
@@ -43,7 +44,7 @@
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
-//! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
+//! | test a handler | [`Message::detached`], [`State::new`], [`Tx::detached`], [`Broker::memory`], [`Running::drained`] |
 //!
 //! [`Body`], [`FromDelivery`], [`IntoOutcome`], [`Target`] and [`Source`] say what a handler may
 //! take and return, and what a stream can be named by. They are not meant to be implemented.
@@ -58,7 +59,7 @@
 //!
 //! When a process dies in between, the message is still pending, and another worker takes it over
 //! once its lease has passed. So a message is handled at least once, and a handler should be able
-//! to do its work again.
+//! to do its work again; what it does through a [`Tx`] is done once.
 //!
 //! # Tests without a server
 //!
@@ -140,6 +141,7 @@ mod takeover;
 mod trim;
 mod trimmer;
 mod trouble;
+mod tx;
 mod wire;
 mod worker;
 
@@ -169,6 +171,7 @@ pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
 pub use crate::trim::Trim;
+pub use crate::tx::{Tx, TxCommand};
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

@@ -97,6 +97,48 @@ pub(crate) fn dead_letter_fault(consumer: &Consumer, id: EntryId, dlq: &str, fau
     );
 }
 
+/// The server takes no writes; the message stays pending, and its commands and ack are tried again.
+pub(crate) fn commit_fault(consumer: &Consumer, id: EntryId, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::error!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "cannot apply the commands of message {id}, which stays pending; they are tried again: {fault}"
+    );
+}
+
+/// The answer to its ack was lost, and it is not pending any more.
+pub(crate) fn committed_before(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::info!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is settled: its commands were applied and the answer was lost, or another consumer settled it"
+    );
+}
+
+/// It was acked though its run failed.
+pub(crate) fn queued_in_vain(consumer: &Consumer, id: EntryId, commands: usize) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        commands,
+        "{commands} commands that message {id} queued are not applied: it is acked, but its run failed"
+    );
+}
+
+pub(crate) fn queued_too_late(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, %id, "a command for message {id} is not applied: its run has ended");
+}
+
 /// Found at the start; messages that should go there will stay pending.
 pub(crate) fn dlq_unusable(consumer: &Consumer, dlq: &str, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;

@@ -266,7 +266,7 @@ pub(crate) fn fields<T: Serialize + ?Sized>(body: &T) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn named(stream: &str) -> Result<(), Error> {
+pub(crate) fn named(stream: &str) -> Result<(), Error> {
     check_name(stream)
         .map_err(|why| Error::new(ErrorKind::Input, format!("the name of the stream {why}")))
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use rillkit::{Broker, Error, HandlerError, Message, subscribe};
+use rillkit::{Broker, Error, HandlerError, Message, Tx, subscribe};
 use rillkit_tests::Job;
 use tokio::runtime::Builder;
 
@@ -76,6 +76,19 @@ async fn single(job: Job, msg: Message) -> Result<(), HandlerError> {
     claim_idle_ms = 3000
 )]
 async fn deploy(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
+    stream = "count",
+    group = "workers",
+    max_retries = None,
+    claim_idle_ms = 300,
+    concurrency = 4
+)]
+async fn count(job: Job, msg: Message, tx: Tx) -> Result<(), HandlerError> {
+    tx.incr_by("counter", 1);
+    tx.hincr_by("counted", &job.name, 1);
     run(job, msg).await
 }
 

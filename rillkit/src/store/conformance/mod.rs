@@ -5,6 +5,7 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod committing;
 mod delayed;
 mod history;
 mod looking;
@@ -144,6 +145,18 @@ on_all_stores! {
         deletes_what_it_dead_letters
         answers_nothing_for_nothing
         settles_nothing_without_a_group;
+    committing:
+        commits_once
+        commits_only_what_the_fence_lets_pass
+        commits_nothing_without_a_group
+        commits_an_ack_alone
+        does_every_effect
+        wakes_for_what_a_commit_publishes
+        trims_with_what_a_commit_publishes
+        refuses_a_key_of_another_type_before_the_first_effect
+        refuses_a_first_effect_that_fails
+        buries_where_a_later_effect_fails
+        refuses_a_command_that_it_cannot_run;
     taking:
         takes_and_counts
         takes_and_keeps_the_count

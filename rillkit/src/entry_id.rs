@@ -36,7 +36,8 @@ impl EntryId {
     }
 
     /// The id just above, or the largest.
-    pub(crate) fn after(self) -> Self {
+    #[must_use]
+    pub fn after(self) -> Self {
         match (self.ms, self.seq) {
             (u64::MAX, u64::MAX) => Self::MAX,
             (ms, u64::MAX) => Self { ms: ms + 1, seq: 0 },
@@ -74,6 +75,13 @@ impl EntryId {
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+/// As text, `<ms>-<seq>`.
+impl serde::Serialize for EntryId {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

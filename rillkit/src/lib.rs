@@ -103,6 +103,7 @@ mod extract;
 mod fields;
 mod health;
 mod in_hand;
+pub mod inspect;
 mod intake;
 #[cfg(feature = "internal-benches")]
 #[doc(hidden)]
@@ -118,6 +119,7 @@ mod post;
 mod publish;
 mod pulse;
 mod retries;
+mod roster;
 mod running;
 mod server;
 mod settle;

@@ -21,6 +21,7 @@ use crate::message::Message;
 use crate::policy::Policy;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::Part;
+use crate::roster::Roster;
 use crate::store::{Charge, Consumer, Fault, FaultClass, Peer, Pending, Take, Taken};
 use crate::worker::Event;
 
@@ -50,6 +51,7 @@ pub(crate) struct Takeover {
     cursors: HashMap<Arc<str>, EntryId>,
     looks: u32,
     tidy_at: Instant,
+    roster: Roster,
 }
 
 /// Whether a consumer shows signs of life.
@@ -75,6 +77,7 @@ impl Takeover {
             cursors: HashMap::new(),
             looks: 0,
             tidy_at: Instant::now(),
+            roster: Roster::new(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Takeover {
             unless_forbidden(update_floor(&self.post).await)?;
         }
         self.looks = self.looks.wrapping_add(1);
+        self.roster.note(&self.post).await;
         if self.tidy_at <= Instant::now() {
             self.tidy_at = Instant::now() + TIDY_EVERY.mul_f64(0.5 + fastrand::f64() / 2.0);
             unless_forbidden(self.tidy().await)?;
@@ -156,6 +160,9 @@ impl Takeover {
                 };
                 // It may have come back to life in between: the server looks again.
                 let done = self.post.store.remove_consumer(&gone, GONE_AFTER).await?;
+                if done {
+                    self.post.store.forget_worker(&gone).await?;
+                }
                 removed += usize::from(done);
             }
         }

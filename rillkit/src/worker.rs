@@ -286,6 +286,7 @@ impl Worker {
                 }
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
+                    self.post.pulse.ran(run);
                 }
                 self.ended(&message, &verdict);
                 self.post.run_ends();

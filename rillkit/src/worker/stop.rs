@@ -91,6 +91,8 @@ impl Worker {
             self.post.give_up();
         }
         drop(self.lease);
+        let forgotten = self.post.store.forget_worker(&self.post.consumer);
+        let _ = timeout_at(last, forgotten).await;
         if !self.post.has_given_name() {
             let removed = self
                 .post

@@ -5,6 +5,7 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod inspecting;
 mod looking;
 mod mix;
 mod reading;
@@ -145,6 +146,12 @@ on_all_stores! {
         lists_groups_and_how_far_they_are
         knows_the_last_id
         cuts_a_range;
+    inspecting:
+        finds_streams
+        sees_a_stream_at_a_glance
+        sees_groups_at_a_glance
+        pages_through_what_a_group_holds
+        keeps_what_workers_say;
     mix:
         loses_nothing_in_ten_thousand;
 }

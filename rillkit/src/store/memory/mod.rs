@@ -6,6 +6,7 @@
 //! `group`, and the waiting of blocking reads is in `reader`.
 
 mod group;
+mod inspect;
 #[cfg(test)]
 mod model;
 mod reader;
@@ -44,6 +45,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     streams: HashMap<String, Stream>,
+    /// What the workers of a stream say about themselves, by group and consumer.
+    rosters: HashMap<String, BTreeMap<(String, String), Vec<u8>>>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
 }

@@ -4,7 +4,8 @@
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
 //! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ) and
-//! [`looks`] (what changes nothing); [`reader`] is the connection that waits for new entries,
+//! [`looks`] and [`inspect`] (what changes nothing), and [`roster`] (what workers say about
+//! themselves); [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
@@ -13,6 +14,7 @@ mod asking;
 mod cluster;
 mod endpoint;
 mod fault;
+mod inspect;
 mod letters;
 mod link;
 mod links;
@@ -23,6 +25,7 @@ mod pending;
 mod permissions;
 mod reader;
 mod reply;
+mod roster;
 mod sentinel;
 mod server_facts;
 mod slot;

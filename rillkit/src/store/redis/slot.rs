@@ -46,7 +46,6 @@ pub(super) fn shared(stream: &str, dlq: &str) -> Result<(), Fault> {
 }
 
 /// The name of a key that stands beside a stream, in the stream's own slot: `rk:{jobs}:delayed`.
-#[cfg_attr(not(test), expect(dead_code))]
 pub(super) fn beside(stream: &str, what: &str) -> String {
     // A stream whose name has a part in braces brings its slot along.
     if hashed(stream) == stream {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fields::Fields;
 pub use crate::roster::WorkerInfo;
 use crate::store::redis::ServerFacts;
-use crate::store::{Fault, Store};
+use crate::store::{Entry, Fault, FaultClass, Store};
 
 /// A look at one stream: what [`Broker::inspect`](crate::Broker::inspect) gives.
 ///
@@ -221,16 +221,20 @@ impl Inspect {
     ///
     /// See [`info`](Self::info).
     pub async fn entries(&self, from: EntryId, count: usize) -> Result<Vec<EntryInfo>, Error> {
-        let entries = self
-            .store
-            .range(&self.stream, from, EntryId::MAX, count)
-            .await
-            .map_err(|fault| self.failed(&fault))?;
-        let info = |entry: crate::store::Entry| EntryInfo {
-            id: entry.id,
-            fields: entry.fields,
-        };
-        Ok(entries.into_iter().map(info).collect())
+        let entries = self.store.range(&self.stream, from, EntryId::MAX, count);
+        let entries = entries.await.map_err(|fault| self.failed(&fault))?;
+        Ok(entries.into_iter().map(EntryInfo::from).collect())
+    }
+
+    /// The `count` newest entries of the stream, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// See [`info`](Self::info).
+    pub async fn newest(&self, count: usize) -> Result<Vec<EntryInfo>, Error> {
+        let entries = self.store.newest(&self.stream, count).await;
+        let entries = entries.map_err(|fault| self.failed(&fault))?;
+        Ok(entries.into_iter().map(EntryInfo::from).collect())
     }
 
     /// What the workers of this stream say about themselves, by group and consumer. One that was
@@ -278,6 +282,15 @@ impl Inspect {
     }
 }
 
+impl From<Entry> for EntryInfo {
+    fn from(entry: Entry) -> Self {
+        Self {
+            id: entry.id,
+            fields: entry.fields,
+        }
+    }
+}
+
 impl From<Option<ServerFacts>> for ServerInfo {
     fn from(facts: Option<ServerFacts>) -> Self {
         facts.map_or_else(Self::default, |facts| Self {
@@ -293,7 +306,7 @@ impl From<Option<ServerFacts>> for ServerInfo {
 /// Where there is no group, there is nothing in it.
 fn unless_missing<T>(rows: Result<Vec<T>, Fault>) -> Result<Vec<T>, Fault> {
     match rows {
-        Err(fault) if fault.class == crate::store::FaultClass::EnsureGroup => Ok(Vec::new()),
+        Err(fault) if fault.class == FaultClass::EnsureGroup => Ok(Vec::new()),
         rows => rows,
     }
 }

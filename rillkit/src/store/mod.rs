@@ -472,6 +472,11 @@ impl Store {
         ask!(self, it => it.range(stream, from, to, count))
     }
 
+    /// The `count` newest entries, by id.
+    pub(crate) async fn newest(&self, stream: &str, count: usize) -> Result<Vec<Entry>, Fault> {
+        ask!(self, it => it.newest(stream, count))
+    }
+
     /// If `dlq` still holds `id`: adds `fields` to the stream and deletes `id`, in one step.
     pub(crate) async fn replay(
         &self,

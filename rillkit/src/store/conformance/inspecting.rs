@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, fresh_name};
+use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, fresh_name, ids};
 use crate::entry_id::EntryId;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
 use crate::store::{Start, Store};
@@ -99,21 +99,34 @@ pub(super) async fn pages_through_what_a_group_holds(store: &Store) {
         let rows = store.held(place.stream, GROUP, consumer, from, count);
         rows.await.unwrap()
     };
-    let ids = |rows: &[PendingInfo]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
+    let of = |rows: &[PendingInfo]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
     let all = held(None, EntryId::MIN, 10).await;
-    assert_eq!(ids(&all), published);
+    assert_eq!(of(&all), published);
     let owners: Vec<_> = all.iter().map(|row| row.consumer.as_str()).collect();
     assert_eq!(owners, ["c", "d", "d"]);
     assert!(all[1].idle < MINUTE && all[2].idle >= HOUR, "{all:?}");
     assert!(all.iter().all(|row| row.deliveries == 1), "{all:?}");
-    assert_eq!(ids(&held(None, published[1], 1).await), published[1..2]);
-    assert_eq!(ids(&held(Some("d"), EntryId::MIN, 9).await), published[1..]);
+    assert_eq!(of(&held(None, published[1], 1).await), published[1..2]);
+    assert_eq!(of(&held(Some("d"), EntryId::MIN, 9).await), published[1..]);
     assert_eq!(held(Some("nobody"), EntryId::MIN, 9).await, []);
     assert_no_group(
         store
             .held(place.stream, "no group", None, EntryId::MIN, 9)
             .await,
     );
+}
+
+pub(super) async fn finds_the_newest(store: &Store) {
+    let place = Place {
+        store,
+        stream: fresh_name(),
+    };
+    let newest = async |count| ids(&store.newest(place.stream, count).await.unwrap());
+    assert_eq!(newest(2).await, []);
+    let published = place.publish(3).await;
+    assert_eq!(newest(0).await, []);
+    assert_eq!(newest(2).await, published[1..]);
+    assert_eq!(newest(9).await, published);
 }
 
 pub(super) async fn keeps_what_workers_say(store: &Store) {

@@ -151,6 +151,7 @@ on_all_stores! {
         sees_a_stream_at_a_glance
         sees_groups_at_a_glance
         pages_through_what_a_group_holds
+        finds_the_newest
         keeps_what_workers_say;
     mix:
         loses_nothing_in_ten_thousand;

@@ -280,6 +280,7 @@ impl Broker {
             stream.stream_name(),
             fields,
         )
+        .trimming(stream.trim())
     }
 
     /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
@@ -308,6 +309,7 @@ impl Broker {
             &self.store,
             self.settings.largest,
             stream.stream_name(),
+            stream.trim(),
             bodies,
         )
         .await

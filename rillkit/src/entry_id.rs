@@ -85,6 +85,14 @@ impl serde::Serialize for EntryId {
     }
 }
 
+/// From text, as it is written.
+impl<'de> serde::Deserialize<'de> for EntryId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl fmt::Debug for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -136,6 +144,14 @@ mod tests {
         ] {
             assert_eq!(EntryId::parse(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn ids_go_through_json_as_text() {
+        let id = EntryId { ms: 17, seq: 3 };
+        assert_eq!(serde_json::to_string(&id).unwrap(), r#""17-3""#);
+        assert_eq!(serde_json::from_str::<EntryId>(r#""17-3""#).unwrap(), id);
+        assert!(serde_json::from_str::<EntryId>(r#""x""#).is_err());
     }
 
     #[test]

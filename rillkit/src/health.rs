@@ -82,6 +82,9 @@ pub struct HandlerHealth {
     pub oldest_in_hand: Option<Duration>,
     /// How often another consumer took a message that this one had in hand.
     pub lost_leases: u64,
+    /// How many pending messages this one found lost: somebody trimmed or deleted them from the
+    /// stream before they were handled. Each is in the log as well.
+    pub lost_entries: u64,
     /// What last went wrong with the server, and when: at most 1000 characters on one line, and
     /// never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
@@ -137,6 +140,7 @@ impl HandlerHealth {
             in_hand: hand.count,
             oldest_in_hand: hand.oldest,
             lost_leases: signs.lost_leases,
+            lost_entries: signs.lost_entries,
             last_error: signs.last_error,
             stalled: stalled.map(Part::name),
         }
@@ -208,6 +212,7 @@ mod tests {
             last_handled: None,
             reading: Some(LONG),
             lost_leases: 0,
+            lost_entries: 0,
             stopping: false,
             stuck: false,
             reads: None,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::entry_id::EntryId;
 use crate::error::Error;
@@ -42,7 +42,7 @@ pub struct Inspect {
 }
 
 /// A stream at a glance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StreamInfo {
     /// How many entries it holds.
@@ -60,7 +60,7 @@ pub struct StreamInfo {
 }
 
 /// A group at a glance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupInfo {
     /// Its name.
@@ -76,12 +76,12 @@ pub struct GroupInfo {
     /// The oldest entry that is pending.
     pub oldest_pending: Option<EntryId>,
     /// How long that one has not been touched.
-    #[serde(rename = "oldest_pending_idle_ms", serialize_with = "optional_ms")]
+    #[serde(rename = "oldest_pending_idle_ms", with = "optional_ms")]
     pub oldest_pending_idle: Option<Duration>,
 }
 
 /// A consumer of a group, dead or alive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ConsumerInfo {
     /// Its name in the group.
@@ -89,12 +89,12 @@ pub struct ConsumerInfo {
     /// How many messages are pending for it.
     pub pending: u64,
     /// Since it was last handed something; servers from 7.2 on count every read.
-    #[serde(rename = "idle_ms", serialize_with = "ms")]
+    #[serde(rename = "idle_ms", with = "ms")]
     pub idle: Duration,
 }
 
 /// A message that was handed out and is not settled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingInfo {
     /// Its entry.
@@ -102,7 +102,7 @@ pub struct PendingInfo {
     /// Whose it is.
     pub consumer: String,
     /// How long it has not been touched: a running handler's is touched at each third of its lease.
-    #[serde(rename = "idle_ms", serialize_with = "ms")]
+    #[serde(rename = "idle_ms", with = "ms")]
     pub idle: Duration,
     /// How often it was handed out.
     pub deliveries: u64,
@@ -119,7 +119,7 @@ pub struct EntryInfo {
 }
 
 /// What a server says about itself; `None` is what it does not say, or not to this login.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// `redis` or `valkey`; nothing else is known of a store in process.
@@ -311,17 +311,36 @@ fn unless_missing<T>(rows: Result<Vec<T>, Fault>) -> Result<Vec<T>, Fault> {
     }
 }
 
-/// As whole milliseconds.
-pub(crate) fn ms<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+/// Whole milliseconds.
+pub(crate) mod ms {
+    use super::{Deserialize, Deserializer, Duration, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
 }
 
-pub(crate) fn optional_ms<S: Serializer>(
-    duration: &Option<Duration>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => ms(duration, to),
-        None => to.serialize_none(),
+/// Whole milliseconds, or nothing.
+pub(crate) mod optional_ms {
+    use super::{Deserialize, Deserializer, Duration, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => super::ms::serialize(time, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
     }
 }

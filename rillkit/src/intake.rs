@@ -348,7 +348,7 @@ impl Intake {
                         let messages = self.admit(vec![entry], token.deliveries);
                         self.send(Event::Arrived { count: 0, messages });
                     }
-                    Some(Taken::Lost) => log::lost(&consumer, token.id),
+                    Some(Taken::Lost) => self.post.entry_lost(token.id),
                     Some(Taken::Gone | Taken::Other) | None => {}
                 }
             }

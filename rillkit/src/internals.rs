@@ -74,7 +74,7 @@ impl InProcess {
         let Ok(reader) = self.store.reader(&self.consumer).await else {
             return 0;
         };
-        if self.store.publish("s", &bodies).await.is_err() {
+        if self.store.publish("s", &bodies, None).await.is_err() {
             return 0;
         }
         let read = reader.read(entries, None).await.unwrap_or_default();

@@ -38,6 +38,7 @@
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | see streams, groups and pending messages from outside | [`Broker::inspect`], [`inspect`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
 //!
@@ -86,6 +87,8 @@
 //!
 //! `tls`: `rediss://` and `rediss+sentinel://` URLs, through rustls. It brings a crypto provider (ring),
 //! which is installed when the first connection is made, unless the process has one by then.
+//!
+//! `cli`: the program `rillkit`, for `cargo install`. The library is the same without it.
 
 mod attempt;
 mod backoff;
@@ -128,6 +131,7 @@ mod store;
 mod stream;
 mod subscription;
 mod takeover;
+mod trim;
 mod wire;
 mod worker;
 
@@ -153,6 +157,7 @@ pub use crate::running::Running;
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
+pub use crate::trim::Trim;
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

@@ -114,6 +114,12 @@ impl Post {
         log::lease_lost(&self.consumer, id);
     }
 
+    /// Notes that a pending message is lost: the stream no longer holds it.
+    pub(crate) fn entry_lost(&self, id: EntryId) {
+        self.pulse.lost_entry();
+        log::lost(&self.consumer, id);
+    }
+
     /// Whether it is time to complain again.
     pub(crate) fn may_complain(&self) -> bool {
         let mut complained = self

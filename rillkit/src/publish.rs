@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -13,12 +14,13 @@ use crate::fields::Fields;
 use crate::store::{Fault, FaultClass, Store};
 use crate::stream::Target;
 use crate::subscription::check_name;
+use crate::trim::Trim;
 use crate::wire;
 
 /// Messages in one round trip.
 const ROUND_TRIP: usize = 10_000;
 
-/// One message on its way: headers can be added, and awaiting it sends it.
+/// One message on its way: headers and a trim can be added, and awaiting it sends it.
 ///
 /// See [`Broker::publish`](crate::Broker::publish).
 #[must_use = "nothing is published until this is awaited"]
@@ -26,6 +28,7 @@ pub struct Publish<'a> {
     store: Store,
     largest: usize,
     entry: Result<(String, Fields), Error>,
+    trim: Option<Trim>,
     borrowed: PhantomData<&'a ()>,
 }
 
@@ -36,7 +39,7 @@ impl Publish<'_> {
         stream: &impl Target<T>,
         body: &T,
     ) -> Self {
-        Self::of(store, largest, stream.stream_name(), fields(body))
+        Self::of(store, largest, stream.stream_name(), fields(body)).trimming(stream.trim())
     }
 
     /// An entry whose fields are given, one at least: Redis refuses an entry without any.
@@ -57,8 +60,50 @@ impl Publish<'_> {
             store: store.clone(),
             largest,
             entry,
+            trim: None,
             borrowed: PhantomData,
         }
+    }
+
+    pub(crate) fn trimming(mut self, trim: Option<Trim>) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// Keeps the newest `length` messages of the stream or a few more, and drops what is older,
+    /// handled or not; see [`Trim`]. Of several such settings the last counts, and it goes over the
+    /// one of a [`Stream`](crate::Stream) constant.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// broker.publish("events", &"one").maxlen(100_000).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A length of 0 fails the publish ([`Input`](ErrorKind::Input)).
+    pub fn maxlen(self, length: u64) -> Self {
+        self.trimming(Some(Trim::MaxLen(length)))
+    }
+
+    /// Keeps exactly the newest `length` messages: as [`maxlen`](Self::maxlen), at a higher cost for
+    /// the server.
+    pub fn maxlen_exact(self, length: u64) -> Self {
+        self.trimming(Some(Trim::MaxLenExact(length)))
+    }
+
+    /// Drops messages with a lower id than this; see [`maxlen`](Self::maxlen).
+    pub fn minid(self, id: EntryId) -> Self {
+        self.trimming(Some(Trim::MinId(id)))
+    }
+
+    /// Drops messages that are older than this by the server's clock; see [`maxlen`](Self::maxlen).
+    /// The server is asked for its time first, once in a second at most.
+    pub fn max_age(self, age: Duration) -> Self {
+        self.trimming(Some(Trim::MaxAge(age)))
     }
 
     /// Adds a header: the field `h-<name>`, which a handler reads with
@@ -87,7 +132,8 @@ impl<'a> IntoFuture for Publish<'a> {
         Box::pin(async move {
             let (stream, fields) = self.entry?;
             fits(&stream, &fields, self.largest)?;
-            let answers = self.store.publish(&stream, &[fields]).await;
+            self.trim.map_or(Ok(()), Trim::check)?;
+            let answers = self.store.publish(&stream, &[fields], self.trim).await;
             let answer =
                 answers.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(no_answer())));
             answer.map_err(|fault| refused(&stream, &fault))
@@ -109,6 +155,7 @@ pub(crate) async fn all(
     store: &Store,
     largest: usize,
     stream: &str,
+    trim: Option<Trim>,
     bodies: Result<Vec<Fields>, Error>,
 ) -> Result<Vec<EntryId>, PublishAllError> {
     let nothing = |error| PublishAllError {
@@ -122,7 +169,7 @@ pub(crate) async fn all(
     }
     let mut published = Vec::with_capacity(bodies.len());
     for round in bodies.chunks(ROUND_TRIP) {
-        let answers = match store.publish(stream, round).await {
+        let answers = match store.publish(stream, round, trim).await {
             Ok(answers) => answers,
             Err(fault) => {
                 return Err(PublishAllError {

@@ -79,6 +79,7 @@ pub(crate) struct Pulse {
     /// was last asked for; both plus one, zero for none.
     usual_run: AtomicU64,
     longest_run: AtomicU64,
+    lost_entries: AtomicU64,
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
@@ -114,6 +115,7 @@ pub(crate) struct Signs {
     pub(crate) last_handled: Option<Duration>,
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
+    pub(crate) lost_entries: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
     pub(crate) reads: Option<(Trouble, Duration)>,
@@ -134,6 +136,7 @@ impl Pulse {
             lost_leases: AtomicU64::new(0),
             usual_run: AtomicU64::new(0),
             longest_run: AtomicU64::new(0),
+            lost_entries: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             notes: Mutex::new(Notes {
@@ -207,6 +210,10 @@ impl Pulse {
         self.lost_leases.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn lost_entry(&self) {
+        self.lost_entries.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether too many dead letters wait for their DLQ.
     pub(crate) fn stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Ordering::Relaxed);
@@ -268,6 +275,7 @@ impl Pulse {
             last_handled: ago(&self.last_handled),
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
+            lost_entries: self.lost_entries.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
             reads: since(notes.reads),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::inspect::{ms, optional_ms};
@@ -28,20 +28,12 @@ pub struct WorkerInfo {
     /// Runs after the first; `None` is for ever.
     pub max_retries: Option<u32>,
     /// The lease.
-    #[serde(
-        rename = "claim_idle_ms",
-        serialize_with = "ms",
-        deserialize_with = "from_ms"
-    )]
+    #[serde(rename = "claim_idle_ms", with = "ms")]
     pub claim_idle: Duration,
     /// The growth of the delay with each delivery.
     pub backoff: f64,
     /// The longest delay.
-    #[serde(
-        rename = "max_backoff_ms",
-        serialize_with = "ms",
-        deserialize_with = "from_ms"
-    )]
+    #[serde(rename = "max_backoff_ms", with = "ms")]
     pub max_backoff: Duration,
     /// The share that is added to a delay at random.
     pub jitter: f64,
@@ -50,32 +42,17 @@ pub struct WorkerInfo {
     /// Messages handled at once.
     pub concurrency: u32,
     /// The longest run, where there is one.
-    #[serde(
-        default,
-        rename = "timeout_ms",
-        serialize_with = "optional_ms",
-        deserialize_with = "from_optional_ms"
-    )]
+    #[serde(default, rename = "timeout_ms", with = "optional_ms")]
     pub timeout: Option<Duration>,
     /// The dead-letter stream.
     pub dlq: String,
     /// The version of RillKit.
     pub version: String,
     /// How long a run takes, of those that had to wait for something; the newest count most.
-    #[serde(
-        default,
-        rename = "usual_run_ms",
-        serialize_with = "optional_ms",
-        deserialize_with = "from_optional_ms"
-    )]
+    #[serde(default, rename = "usual_run_ms", with = "optional_ms")]
     pub usual_run: Option<Duration>,
     /// The longest run that ended in the minute before.
-    #[serde(
-        default,
-        rename = "longest_run_ms",
-        serialize_with = "optional_ms",
-        deserialize_with = "from_optional_ms"
-    )]
+    #[serde(default, rename = "longest_run_ms", with = "optional_ms")]
     pub longest_run: Option<Duration>,
     /// When this was written, by the worker's clock: milliseconds since 1970. A living worker writes
     /// about once a minute.
@@ -146,14 +123,6 @@ impl Roster {
             _ => Some(now + EVERY.mul_f64(1.0 + fastrand::f64() / 2.0)),
         };
     }
-}
-
-fn from_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    u64::deserialize(from).map(Duration::from_millis)
-}
-
-fn from_optional_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::entry_id::EntryId;
+use crate::trim::Trim;
 
 /// A stream and the type of the bodies on it, so that publisher and handler agree at compile time.
 ///
@@ -28,6 +32,7 @@ use std::marker::PhantomData;
 pub struct Stream<T: ?Sized> {
     name: &'static str,
     dlq: Option<&'static str>,
+    trim: Option<Trim>,
     body: PhantomData<fn() -> T>,
 }
 
@@ -38,6 +43,7 @@ impl<T: ?Sized> Stream<T> {
         Self {
             name,
             dlq: None,
+            trim: None,
             body: PhantomData,
         }
     }
@@ -46,9 +52,60 @@ impl<T: ?Sized> Stream<T> {
     #[must_use]
     pub const fn dlq(self, name: &'static str) -> Self {
         Self {
-            name: self.name,
             dlq: Some(name),
-            body: PhantomData,
+            ..self
+        }
+    }
+
+    /// Has each publish keep the newest `length` messages or a few more, and drop what is older,
+    /// handled or not; see [`Trim`]. Of several such settings the last counts, and one of a single
+    /// publish goes over it. Neither replays nor dead letters trim.
+    ///
+    /// ```
+    /// use rillkit::Stream;
+    ///
+    /// const EVENTS: Stream<String> = Stream::new("events").maxlen(100_000);
+    /// # assert!(EVENTS.trim().is_some());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// With a length of 0, for a constant at compile time.
+    #[must_use]
+    pub const fn maxlen(self, length: u64) -> Self {
+        assert!(length > 0, "`maxlen` must be at least 1");
+        self.trimmed(Trim::MaxLen(length))
+    }
+
+    /// Has each publish keep exactly the newest `length` messages: as [`maxlen`](Self::maxlen), at
+    /// a higher cost for the server.
+    ///
+    /// # Panics
+    ///
+    /// With a length of 0, for a constant at compile time.
+    #[must_use]
+    pub const fn maxlen_exact(self, length: u64) -> Self {
+        assert!(length > 0, "`maxlen_exact` must be at least 1");
+        self.trimmed(Trim::MaxLenExact(length))
+    }
+
+    /// Has each publish drop messages with a lower id than this; see [`maxlen`](Self::maxlen).
+    #[must_use]
+    pub const fn minid(self, id: EntryId) -> Self {
+        self.trimmed(Trim::MinId(id))
+    }
+
+    /// Has each publish drop messages that are older than this by the server's clock; see
+    /// [`maxlen`](Self::maxlen).
+    #[must_use]
+    pub const fn max_age(self, age: Duration) -> Self {
+        self.trimmed(Trim::MaxAge(age))
+    }
+
+    const fn trimmed(self, trim: Trim) -> Self {
+        Self {
+            trim: Some(trim),
+            ..self
         }
     }
 
@@ -62,6 +119,12 @@ impl<T: ?Sized> Stream<T> {
     #[must_use]
     pub const fn dlq_name(&self) -> Option<&'static str> {
         self.dlq
+    }
+
+    /// What each publish trims, if it does.
+    #[must_use]
+    pub const fn trim(&self) -> Option<Trim> {
+        self.trim
     }
 }
 
@@ -78,6 +141,7 @@ impl<T: ?Sized> fmt::Debug for Stream<T> {
         f.debug_struct("Stream")
             .field("name", &self.name)
             .field("dlq", &self.dlq)
+            .field("trim", &self.trim)
             .finish()
     }
 }
@@ -91,11 +155,20 @@ impl<T: ?Sized> fmt::Debug for Stream<T> {
 pub trait Target<T: ?Sized>: target::Sealed {
     /// The stream's key in Redis.
     fn stream_name(&self) -> &str;
+
+    /// What each publish trims, when the constant says so.
+    fn trim(&self) -> Option<Trim> {
+        None
+    }
 }
 
 impl<T: ?Sized> Target<T> for Stream<T> {
     fn stream_name(&self) -> &str {
         self.name
+    }
+
+    fn trim(&self) -> Option<Trim> {
+        self.trim
     }
 }
 
@@ -117,6 +190,11 @@ pub trait Source: target::Sealed {
     fn stream_name(&self) -> &str;
     /// The dead-letter stream, when the constant names one.
     fn dlq_name(&self) -> Option<&'static str>;
+
+    /// What each publish trims, when the constant says so.
+    fn trim(&self) -> Option<Trim> {
+        None
+    }
 }
 
 impl<T: ?Sized> Source for Stream<T> {
@@ -126,6 +204,10 @@ impl<T: ?Sized> Source for Stream<T> {
 
     fn dlq_name(&self) -> Option<&'static str> {
         self.dlq
+    }
+
+    fn trim(&self) -> Option<Trim> {
+        self.trim
     }
 }
 

@@ -315,7 +315,7 @@ impl Takeover {
                     );
                     let _ = self.events.send(Event::Exhausted(message));
                 }
-                Taken::Lost => log::lost(&self.post.consumer, take.token.id),
+                Taken::Lost => self.post.entry_lost(take.token.id),
                 Taken::Gone | Taken::Other => {}
             }
         }
@@ -377,7 +377,7 @@ mod tests {
             name: Arc::from(name),
         };
         let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
-        store.publish("s", &[body]).await.unwrap();
+        store.publish("s", &[body], None).await.unwrap();
         let reader = store.reader(&consumer).await.unwrap();
         let id = reader.read(1, None).await.unwrap()[0].id;
         if acked {

@@ -32,6 +32,7 @@ use std::time::Duration;
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
+use crate::trim::Trim;
 
 /// Where a worker stands: one consumer of one group of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -289,7 +290,8 @@ impl Store {
     }
 
     /// Adds entries to the end of a stream, in one round trip, in order. The answers are in that
-    /// order too: an entry that was refused does not take back the ones before it.
+    /// order too: an entry that was refused does not take back the ones before it. What `trim` says
+    /// goes from the other end, whoever has read it.
     ///
     /// # Errors
     ///
@@ -298,8 +300,9 @@ impl Store {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
-        ask!(self, it => it.publish(stream, entries))
+        ask!(self, it => it.publish(stream, entries, trim))
     }
 
     /// Creates the group, and the stream with it, where they are missing.

@@ -81,7 +81,7 @@ impl Worker {
                 }
                 Taken::Entry(fields) => fields,
                 Taken::Lost => {
-                    log::lost(&self.post.consumer, id);
+                    self.post.entry_lost(id);
                     self.post.hand.release([id]);
                     continue;
                 }

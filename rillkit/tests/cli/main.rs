@@ -1,1 +1,8 @@
-fn main() {}
+//! The program `rillkit` against a real server: what it prints, what it changes, and how it ends.
+
+mod check;
+mod ends;
+mod looks;
+mod publish;
+mod scene;
+mod tail;

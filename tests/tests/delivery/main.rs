@@ -33,3 +33,4 @@ mod slots;
 mod startup;
 mod takeover;
 mod trimmed;
+mod trimming;

@@ -5,6 +5,12 @@ use rillkit::{Broker, Server};
 use crate::failure::Failure;
 
 pub(crate) fn broker(url: Option<&str>) -> Result<Broker, Failure> {
+    let named = url.map(str::to_owned).or_else(|| variable("REDIS_URL"));
+    if named.is_some_and(|url| url.starts_with("memory://")) {
+        let text = "`memory://` is a store in one process, and nobody else sees it; expected the URL of \
+                    a server, such as `redis://localhost:6379`";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let Some(url) = url else {
         return Ok(Broker::from_env()?);
     };

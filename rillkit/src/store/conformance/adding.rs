@@ -27,7 +27,7 @@ pub(super) async fn keeps_fields_as_they_are(store: &Store) {
         (b"", b"nameless"),
     ]);
     let id = store
-        .publish(place.stream, std::slice::from_ref(&odd))
+        .publish(place.stream, std::slice::from_ref(&odd), None)
         .await
         .unwrap()
         .remove(0)
@@ -43,7 +43,7 @@ pub(super) async fn keeps_fields_as_they_are(store: &Store) {
 pub(super) async fn refuses_one_entry_and_keeps_the_others(store: &Store) {
     let place = Place::new(store).await;
     let answers = store
-        .publish(place.stream, &[body(1), Fields::default(), body(2)])
+        .publish(place.stream, &[body(1), Fields::default(), body(2)], None)
         .await
         .unwrap();
     assert_eq!(

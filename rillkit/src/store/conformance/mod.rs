@@ -11,6 +11,7 @@ mod mix;
 mod reading;
 mod settling;
 mod taking;
+mod trimming;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -153,6 +154,11 @@ on_all_stores! {
         pages_through_what_a_group_holds
         finds_the_newest
         keeps_what_workers_say;
+    trimming:
+        trims_to_a_length
+        trims_each_of_many
+        trims_below_an_id
+        trims_by_age;
     mix:
         loses_nothing_in_ten_thousand;
 }
@@ -194,7 +200,11 @@ impl<'a> Place<'a> {
     /// Adds `count` entries with the bodies 0, 1, 2, ...
     async fn publish(&self, count: usize) -> Vec<EntryId> {
         let entries: Vec<Fields> = (0..count).map(body).collect();
-        let ids = self.store.publish(self.stream, &entries).await.unwrap();
+        let ids = self
+            .store
+            .publish(self.stream, &entries, None)
+            .await
+            .unwrap();
         ids.into_iter().map(Result::unwrap).collect()
     }
 

@@ -217,7 +217,7 @@ pub(super) async fn answers_nothing_for_nothing(store: &Store) {
     assert_eq!(store.touch(&me, &[]).await, Ok(vec![]));
     assert_eq!(store.take(&me, &[]).await, Ok(vec![]));
     assert_eq!(store.give(&me, "d", &[]).await, Ok(vec![]));
-    assert_eq!(store.publish(place.stream, &[]).await, Ok(vec![]));
+    assert_eq!(store.publish(place.stream, &[], None).await, Ok(vec![]));
     assert_eq!(place.holds("c").await, [token]);
 }
 

@@ -69,7 +69,7 @@ pub(super) async fn takes_its_own(store: &Store) {
     let place = Place::new(store).await;
     let odd = fields([(b"\xff", b""), (b"a", b"1"), (b"a", b"\x00")]);
     let id = store
-        .publish(place.stream, std::slice::from_ref(&odd))
+        .publish(place.stream, std::slice::from_ref(&odd), None)
         .await
         .unwrap()
         .remove(0)

@@ -3,8 +3,9 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, and the waiting of blocking reads is in `reader`.
+//! `group`, the waiting of blocking reads in `reader`, and what goes from a stream in `cut`.
 
+mod cut;
 mod group;
 mod inspect;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use super::{
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::trim::Trim;
 use group::Group;
 use reader::Line;
 
@@ -104,12 +106,19 @@ impl MemoryStore {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
         let mut state = self.lock();
         let now_ms = self.shared.clock.now_ms();
         let ids = entries
             .iter()
-            .map(|fields| state.add(stream, fields, now_ms))
+            .map(|fields| {
+                let id = state.add(stream, fields, now_ms)?;
+                if let Some(trim) = trim {
+                    state.stream(stream).cut(trim, now_ms);
+                }
+                Ok(id)
+            })
             .collect();
         state.wake(stream);
         Ok(ids)

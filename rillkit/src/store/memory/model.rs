@@ -162,7 +162,7 @@ impl Bench {
     async fn publish(&mut self, count: usize) {
         let number = self.rows.len();
         let bodies: Vec<Fields> = (number..number + count).map(body).collect();
-        let ids = self.store.publish(STREAM, &bodies).await.unwrap();
+        let ids = self.store.publish(STREAM, &bodies, None).await.unwrap();
         for (id, body) in ids.into_iter().zip(bodies) {
             let id = id.unwrap();
             assert!(self.rows.last().is_none_or(|last| last.id < id));

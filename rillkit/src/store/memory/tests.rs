@@ -37,7 +37,7 @@ async fn reader(store: &MemoryStore, name: &str) -> MemoryReader {
 async fn publish(store: &MemoryStore) -> EntryId {
     let fields: Fields = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
     store
-        .publish("jobs", &[fields])
+        .publish("jobs", &[fields], None)
         .await
         .unwrap()
         .remove(0)

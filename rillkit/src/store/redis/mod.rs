@@ -3,15 +3,16 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`pending`] (what changes the pending list), [`letters`] (the DLQ) and
-//! [`looks`] and [`inspect`] (what changes nothing), and [`roster`] (what workers say about
-//! themselves); [`reader`] is the connection that waits for new entries,
+//! operations are in [`cut`] (trims that go with a publish), [`pending`] (what changes the pending
+//! list), [`letters`] (the DLQ), [`looks`] and [`inspect`] (what changes nothing), and [`roster`]
+//! (what workers say about themselves); [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
 mod address;
 mod asking;
 mod cluster;
+mod cut;
 mod endpoint;
 mod fault;
 mod inspect;
@@ -36,6 +37,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value, cmd};
 
+use self::cut::{Cut, ServerTime};
 use self::links::Links;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
@@ -44,6 +46,7 @@ use super::{Consumer, Fault, Fenced, Group, Start};
 use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::fields::Fields;
+use crate::trim::Trim;
 
 /// Reads a reply of `XREADGROUP` from its bytes; the entries in it.
 #[cfg(feature = "internal-benches")]
@@ -56,11 +59,15 @@ pub(crate) fn parse_reply(wire: &[u8]) -> usize {
 #[derive(Debug, Clone)]
 pub(crate) struct RedisStore {
     links: Links,
+    time: ServerTime,
 }
 
 impl RedisStore {
     pub(crate) fn new(parts: Parts) -> Result<Self, Error> {
-        Links::new(parts).map(|links| Self { links })
+        Links::new(parts).map(|links| Self {
+            links,
+            time: ServerTime::default(),
+        })
     }
 
     pub(crate) fn from_url(url: &str) -> Result<Self, Error> {
@@ -70,6 +77,7 @@ impl RedisStore {
     pub(super) fn separate(&self) -> Self {
         Self {
             links: self.links.separate(),
+            time: self.time.clone(),
         }
     }
 
@@ -97,17 +105,23 @@ impl RedisStore {
         &self,
         stream: &str,
         entries: &[Fields],
+        trim: Option<Trim>,
     ) -> Result<Vec<Result<EntryId, Fault>>, Fault> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
+        let cut = match trim {
+            None => None,
+            Some(trim) => Some(Box::pin(self.cut(stream, trim)).await?),
+        };
+        let xadd = |fields| xadd_and_cut(stream, fields, cut.as_ref());
         if let [entry] = entries {
-            let answer = self.links.run(stream, &xadd(stream, entry)).await;
+            let answer = self.links.run(stream, &xadd(entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
         }
         let mut pipeline = Pipeline::with_capacity(entries.len());
         for entry in entries {
-            pipeline.add_command(xadd(stream, entry));
+            pipeline.add_command(xadd(entry));
         }
         let pipeline = pipeline.ignore_errors();
         let answers = self.links.run_all(stream, pipeline).await?;
@@ -119,7 +133,7 @@ impl RedisStore {
                 }
                 // The slot moved in the middle of the pipeline.
                 (Err(sent_on), None) if self.links.sends_on(&sent_on) => {
-                    let answer = self.links.run(stream, &xadd(stream, entry)).await;
+                    let answer = self.links.run(stream, &xadd(entry)).await;
                     broken = answer.as_ref().err().cloned();
                     answer
                 }
@@ -162,8 +176,16 @@ impl fmt::Display for RedisStore {
 }
 
 fn xadd(stream: &str, fields: &Fields) -> Cmd {
-    let mut add = Cmd::with_capacity(2 * fields.len() + 3, fields.bytes() + stream.len() + 64);
-    add.arg("XADD").arg(stream).arg("*");
+    xadd_and_cut(stream, fields, None)
+}
+
+fn xadd_and_cut(stream: &str, fields: &Fields, cut: Option<&Cut>) -> Cmd {
+    let mut add = Cmd::with_capacity(2 * fields.len() + 6, fields.bytes() + stream.len() + 64);
+    add.arg("XADD").arg(stream);
+    if let Some(cut) = cut {
+        cut.write(&mut add);
+    }
+    add.arg("*");
     for (name, value) in fields.iter() {
         add.arg(name).arg(value);
     }

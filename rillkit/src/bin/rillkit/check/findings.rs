@@ -348,7 +348,7 @@ fn letters(stream: &Stream, dlq: &Dlq, now: u64) -> Option<Finding> {
     let letters = count(info.length, "dead letter");
     let (severity, code, words) = if grows {
         let words = format!(
-            "`{}` only grows: {letters}, the oldest for {}, the newest for {}",
+            "`{}` only grows: {letters}, the oldest {} old, the newest {}",
             dlq.name,
             time::short(oldest),
             time::short(newest)
@@ -356,7 +356,7 @@ fn letters(stream: &Stream, dlq: &Dlq, now: u64) -> Option<Finding> {
         (Severity::Warning, "dlq-grows", words)
     } else {
         let words = format!(
-            "{letters} in `{}`, the newest for {}",
+            "{letters} in `{}`, the newest {} old",
             dlq.name,
             time::short(newest)
         );

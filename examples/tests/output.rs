@@ -34,11 +34,13 @@ examples! {
     backoff
     decode_errors
     graceful_stop
+    idempotent_publish
     reject
     retries_dlq
     slow_handler
     state
     testing
+    trimming
     typed_stream
 }
 

@@ -1,7 +1,5 @@
 //! One run of a handler: decode, call, poll; a panic or a timeout is a verdict like any other.
 
-use std::any::Any;
-use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,6 +10,7 @@ use tokio::time::Instant;
 use crate::decide::Verdict;
 use crate::message::Message;
 use crate::outcome::Outcome;
+use crate::panic;
 use crate::subscription::{Call, HandlerFuture};
 
 /// A handler that was called and has not ended.
@@ -30,7 +29,7 @@ impl Attempt {
             Ok(Err(undecodable)) => Err(Verdict::Malformed(crate::error_text::capped(
                 &undecodable.0,
             ))),
-            Err(panic) => Err(Verdict::Panicked(panic_text(panic))),
+            Err(panic) => Err(Verdict::Panicked(panic::text(panic))),
         }
     }
 
@@ -56,7 +55,7 @@ impl Attempt {
         let future = self.future.take()?;
         catch_unwind(AssertUnwindSafe(|| drop(future)))
             .err()
-            .map(|panic| Verdict::Panicked(panic_text(panic)))
+            .map(|panic| Verdict::Panicked(panic::text(panic)))
     }
 }
 
@@ -70,7 +69,7 @@ impl Future for Attempt {
         let outcome = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(outcome)) => outcome.into(),
-            Err(panic) => Verdict::Panicked(panic_text(panic)),
+            Err(panic) => Verdict::Panicked(panic::text(panic)),
         };
         Poll::Ready(self.discard().unwrap_or(outcome))
     }
@@ -100,21 +99,6 @@ impl Future for Timed {
         let poll = Pin::new(&mut self.attempt).poll(cx);
         self.longest = self.longest.max(before.elapsed());
         poll
-    }
-}
-
-/// What a panic said. Anything else than a text is left alone: it may panic again when it is dropped.
-fn panic_text(panic: Box<dyn Any + Send>) -> String {
-    let other = match panic.downcast::<String>() {
-        Ok(text) => return *text,
-        Err(other) => other,
-    };
-    match other.downcast::<&str>() {
-        Ok(text) => (*text).to_owned(),
-        Err(other) => {
-            let _ = ManuallyDrop::new(other);
-            "a panic without a message".to_owned()
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::dlq::ReplayDlq;
+use crate::dlq::{Dlq, ReplayDlq};
 use crate::entry_id::EntryId;
 use crate::environment;
 use crate::error::Error;
@@ -22,6 +22,7 @@ use crate::log;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
 use crate::running::Running;
+use crate::safe_trim::SafeTrim;
 use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
@@ -29,7 +30,9 @@ use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
+use crate::supervisor::supervise;
 use crate::takeover::update_floor;
+use crate::trimmer::Trimmer;
 use crate::wire;
 use crate::worker::Worker;
 
@@ -64,6 +67,7 @@ struct Settings {
     only: Vec<String>,
     grace: Duration,
     largest: usize,
+    trimmers: Vec<Trimmer>,
 }
 
 /// How long running handlers may go on at a stop, when nothing else is said.
@@ -80,6 +84,7 @@ impl Broker {
             only: Vec::new(),
             grace: GRACE,
             largest: LARGEST,
+            trimmers: Vec::new(),
         };
         Self {
             store,
@@ -215,6 +220,32 @@ impl Broker {
         self
     }
 
+    /// Trims a stream every so often while the handlers run, from the start on: what
+    /// [`trim`](Self::trim) does, with what `how` adds to it. Each process that is started this way
+    /// does it, at moments of its own; where there is nothing to remove, that costs the server next
+    /// to nothing. What goes wrong is logged and tried again; what was removed is logged at the
+    /// level DEBUG.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rillkit::Broker;
+    ///
+    /// let broker = Broker::memory()
+    ///     .trim_every(Duration::from_secs(60), "jobs", |trim| trim.keep(1_000));
+    /// # let _ = broker;
+    /// ```
+    #[must_use]
+    pub fn trim_every(
+        mut self,
+        every: Duration,
+        stream: impl Source,
+        how: impl FnOnce(SafeTrim) -> SafeTrim,
+    ) -> Self {
+        let trim = how(self.trim(stream));
+        self.settings_mut().trimmers.push(Trimmer::new(trim, every));
+        self
+    }
+
     fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
     }
@@ -234,7 +265,8 @@ impl Broker {
     /// The [`kind`](Error::kind) says whether the message was surely not published
     /// ([`NotSent`](crate::ErrorKind::NotSent), [`Refused`](crate::ErrorKind::Refused)), or may
     /// have been ([`Unknown`](crate::ErrorKind::Unknown)): the connection broke before the answer
-    /// came. It is never published again behind the caller's back.
+    /// came. It is never published again behind the caller's back, unless an [`id`](Publish::id)
+    /// makes that safe.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "a constant or a name is what callers have"
@@ -333,6 +365,32 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn replay_dlq(&self, stream: impl Source) -> ReplayDlq {
+        ReplayDlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+    }
+
+    /// The dead letters of a stream: statistics, lists, replay, purge, and more. The queue is the one
+    /// that the constant or the handlers of this program name, else `<stream>-dlq`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let stats = broker.dlq("jobs").stats().await?;
+    /// for (reason, count) in &stats.by_reason {
+    ///     println!("{count} x {reason}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn dlq<S: Source>(&self, stream: S) -> Dlq<S::Bodies> {
+        Dlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+    }
+
+    /// The dead-letter queues that the constant and the handlers of a stream name.
+    fn dlqs(&self, stream: &impl Source) -> BTreeSet<String> {
         let name = stream.stream_name();
         let mut dlqs: BTreeSet<_> = stream.dlq_name().map(str::to_owned).into_iter().collect();
         let registered = self.registered();
@@ -345,7 +403,39 @@ impl Broker {
         if dlqs.is_empty() {
             dlqs.insert(format!("{name}{}", wire::DLQ_SUFFIX));
         }
-        ReplayDlq::new(&self.store, name, dlqs)
+        dlqs
+    }
+
+    /// Removes from the old end of a stream what all its groups have read and acked, and says what
+    /// holds the rest back. Never what a group has not read or has pending: each step on the server
+    /// looks at all groups first. What a group was never meant to read, since it began behind it,
+    /// counts as read.
+    ///
+    /// A stream without a group is left as it is, unless
+    /// [`even_without_groups`](SafeTrim::even_without_groups) says otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let trimmed = broker.trim("jobs").await?;
+    /// if let Some(hold) = trimmed.held_back_by() {
+    ///     println!("{hold}");
+    /// }
+    /// // The newest thousand stay in any case, and a group that nobody needs does not count.
+    /// broker.trim("jobs").keep(1_000).ignoring(["old-reports"]).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be asked or refuses; what steps before had removed is gone.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn trim(&self, stream: impl Source) -> SafeTrim {
+        SafeTrim::new(&self.store, stream.stream_name())
     }
 
     /// A look at what the server holds of one stream. It changes nothing, and no group notices.
@@ -442,17 +532,11 @@ impl Broker {
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
             let worker = Worker::start(Arc::clone(post), settings.states.clone(), &keeper);
-            let (post, work) = (
-                Arc::clone(post),
-                worker.run(stop.subscribe(), settings.grace),
-            );
-            tokio::spawn(async move {
-                if tokio::spawn(work).await.is_err() {
-                    log::worker_lost(&post.consumer);
-                }
-            })
+            tokio::spawn(supervise(worker, stop.subscribe(), settings.grace))
         };
-        let workers = posts.iter().map(start).collect();
+        let mut workers: Vec<_> = posts.iter().map(start).collect();
+        let trimmers = settings.trimmers.iter().cloned();
+        workers.extend(trimmers.map(|trimmer| tokio::spawn(trimmer.run(stop.subscribe()))));
         Ok(Running::new(posts, stop, workers))
     }
 

@@ -60,6 +60,18 @@ impl Fields {
             .sum()
     }
 
+    /// Sets the first field of this name, or adds it where there is none.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
+        match self
+            .0
+            .iter_mut()
+            .find(|(known, _)| known == name.as_bytes())
+        {
+            Some((_, known)) => *known = value.into(),
+            None => self.push(name, value),
+        }
+    }
+
     pub(crate) fn push(&mut self, name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
         self.0.push((name.into(), value.into()));
     }

@@ -50,8 +50,9 @@ pub enum HealthVerdict {
     /// hundred messages cannot be moved to their dead-letter queue, or the worker is being started
     /// or stopped. It goes on by itself; a restart would not help.
     NotReady,
-    /// One of its loops makes no progress although it should, or the server refuses it for a reason
-    /// that no waiting cures. Somebody has to look; a restart may help.
+    /// One of its loops makes no progress although it should, or has panicked and is about to be
+    /// started again, or the server refuses it for a reason that no waiting cures. Somebody has to
+    /// look; a restart may help.
     Unhealthy,
 }
 
@@ -85,8 +86,8 @@ pub struct HandlerHealth {
     /// How many pending messages this one found lost: somebody trimmed or deleted them from the
     /// stream before they were handled. Each is in the log as well.
     pub lost_entries: u64,
-    /// What last went wrong with the server, and when: at most 1000 characters on one line, and
-    /// never a password. It stays when it is over.
+    /// What last went wrong with the server, or in a loop that panicked, and when: at most 1000
+    /// characters on one line, and never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
     /// The loop that makes no progress, if one does not.
     pub stalled: Option<&'static str>,
@@ -166,7 +167,7 @@ fn verdict(signs: &Signs, policy: &Policy, stalled: bool) -> HealthVerdict {
             trouble == Trouble::Mistake && since >= policy.block().saturating_mul(3)
         })
     };
-    if stalled || lasting(signs.reads) || lasting(signs.acks) {
+    if signs.broken || stalled || lasting(signs.reads) || lasting(signs.acks) {
         HealthVerdict::Unhealthy
     } else if signs.reads.is_some() || signs.acks.is_some() || signs.stuck {
         HealthVerdict::NotReady
@@ -215,6 +216,7 @@ mod tests {
             lost_entries: 0,
             stopping: false,
             stuck: false,
+            broken: false,
             reads: None,
             acks: None,
             last_error: None,
@@ -248,6 +250,11 @@ mod tests {
             ..good()
         };
         assert_eq!(of(&stuck), HealthVerdict::NotReady);
+        let broken = Signs {
+            broken: true,
+            ..good()
+        };
+        assert_eq!(of(&broken), HealthVerdict::Unhealthy);
         let fresh = Signs {
             reads: Some((Trouble::Mistake, Duration::ZERO)),
             ..good()

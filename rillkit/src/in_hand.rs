@@ -65,10 +65,13 @@ impl Held {
         let aged = now.duration_since(self.touched) >= lease / 3;
         match self.stage {
             Stage::Ready | Stage::Running { .. } | Stage::Settling => aged,
-            Stage::Waiting { hold_until: None } => false,
+            Stage::Waiting {
+                hold_until: None, ..
+            } => false,
             // The last touch is the one from which everybody else counts.
             Stage::Waiting {
                 hold_until: Some(until),
+                ..
             } => self.touched < until && (aged || until <= now),
         }
     }
@@ -81,8 +84,11 @@ pub(crate) enum Stage {
     Ready,
     /// Its handler runs.
     Running { started: Instant, warned: Duration },
-    /// It failed and waits for its retry; nobody may take it before `hold_until`.
-    Waiting { hold_until: Option<Instant> },
+    /// It failed and waits for its retry, due then; nobody may take it before `hold_until`.
+    Waiting {
+        due: Instant,
+        hold_until: Option<Instant>,
+    },
     /// Its handler has ended, and the server has not confirmed what follows.
     Settling,
 }
@@ -136,6 +142,12 @@ impl InHand {
             oldest: at_work.map(|held| held.arrived.elapsed()).max(),
             polls_in_place: self.inline() != EntryId::MIN,
         }
+    }
+
+    /// All entries, and where they stand.
+    pub(crate) fn all(&self) -> Vec<(EntryId, Stage)> {
+        let held = self.lock();
+        held.iter().map(|(id, held)| (*id, held.stage)).collect()
     }
 
     pub(crate) fn contains(&self, id: EntryId) -> bool {
@@ -340,6 +352,13 @@ mod tests {
         }
     }
 
+    fn waiting(now: Instant) -> Stage {
+        Stage::Waiting {
+            due: now + LEASE,
+            hold_until: None,
+        }
+    }
+
     fn rounds(hand: &InHand, now: Instant) -> Rounds {
         hand.rounds(now, LEASE, None, &mut (EntryId::MIN, now))
     }
@@ -351,7 +370,7 @@ mod tests {
             hand.arrive([token(1, 3), token(2, 1)], now),
             [Arrival::New, Arrival::New]
         );
-        hand.set_stage(token(2, 1).id, Stage::Waiting { hold_until: None });
+        hand.set_stage(token(2, 1).id, waiting(now));
         assert_eq!(
             hand.arrive([token(1, 1), token(2, 1)], now),
             [Arrival::Known, Arrival::Afresh]
@@ -366,7 +385,7 @@ mod tests {
         tokio::time::sleep(LEASE).await;
         hand.arrive([token(2, 1)], Instant::now());
         assert_eq!(hand.census().oldest, Some(LEASE));
-        hand.set_stage(token(1, 1).id, Stage::Waiting { hold_until: None });
+        hand.set_stage(token(1, 1).id, waiting(now));
         hand.set_inline(token(2, 1).id);
         let census = Census {
             count: 2,
@@ -390,10 +409,11 @@ mod tests {
     fn an_ordinary_wait_needs_no_lease_and_a_longer_one_does() {
         let (hand, now) = (InHand::default(), Instant::now());
         hand.arrive([token(1, 1), token(2, 1)], now);
-        hand.set_stage(token(1, 1).id, Stage::Waiting { hold_until: None });
+        hand.set_stage(token(1, 1).id, waiting(now));
         hand.set_stage(
             token(2, 1).id,
             Stage::Waiting {
+                due: now + LEASE * 2,
                 hold_until: Some(now + LEASE),
             },
         );

@@ -232,9 +232,14 @@ impl Inspect {
     ///
     /// See [`info`](Self::info).
     pub async fn newest(&self, count: usize) -> Result<Vec<EntryInfo>, Error> {
-        let entries = self.store.newest(&self.stream, count).await;
-        let entries = entries.map_err(|fault| self.failed(&fault))?;
-        Ok(entries.into_iter().map(EntryInfo::from).collect())
+        // No count at all is no limit, to a server.
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (first, last) = (EntryId::MIN, EntryId::MAX);
+        let entries = self.store.range_back(&self.stream, first, last, count);
+        let entries = entries.await.map_err(|fault| self.failed(&fault))?;
+        Ok(entries.into_iter().rev().map(EntryInfo::from).collect())
     }
 
     /// What the workers of this stream say about themselves, by group and consumer. One that was

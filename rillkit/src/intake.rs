@@ -49,6 +49,8 @@ pub(crate) struct Intake {
     arrived: u64,
     cautious: usize,
     trouble: Trouble,
+    /// The next connection is not the consumer's first: something may be pending unseen.
+    recovers: bool,
 }
 
 impl Intake {
@@ -57,6 +59,7 @@ impl Intake {
         lane: Arc<Lane>,
         demand: Arc<Demand>,
         events: mpsc::UnboundedSender<Event>,
+        recovers: bool,
     ) -> Self {
         Self {
             post,
@@ -66,17 +69,17 @@ impl Intake {
             arrived: 0,
             cautious: 0,
             trouble: Trouble::none(),
+            recovers,
         }
     }
 
     /// Reads until it is stopped; nothing else ends it.
     pub(crate) async fn run(mut self) {
-        let mut first = true;
         while !self.demand.is_stopped() {
-            let Err(fault) = self.session(first).await else {
+            let Err(fault) = self.session().await else {
                 break;
             };
-            first = false;
+            self.recovers = true;
             if self.demand.is_stopped() {
                 // The connection went with a read on it.
                 self.recover_at_stop().await;
@@ -88,9 +91,9 @@ impl Intake {
     }
 
     /// One connection's life; Ok when it is stopped.
-    async fn session(&mut self, first: bool) -> Result<(), Fault> {
+    async fn session(&mut self) -> Result<(), Fault> {
         let reader = self.post.store.reader(&self.post.consumer).await?;
-        if !first {
+        if self.recovers {
             self.recover_own().await?;
             self.post.pulse.reconnected();
         }
@@ -326,10 +329,9 @@ impl Intake {
                 return Ok(());
             };
             from = last.token.id.after();
-            let missing = page
-                .iter()
-                .map(|row| row.token)
-                .filter(|token| !self.post.hand.contains(token.id));
+            let missing = page.iter().map(|row| row.token).filter(|Token { id, .. }| {
+                !self.post.hand.contains(*id) && !self.post.was_cut_off(*id)
+            });
             // One at a time: it may have been the size of the answer that broke the connection.
             for token in missing {
                 let owner = Arc::clone(&consumer.name);

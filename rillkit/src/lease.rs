@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
+use crate::panic::{caught, contained};
 use crate::post::Post;
 use crate::pulse::Part;
 use crate::store::{Consumer, Fault, Fenced, Store, Token};
@@ -59,7 +60,7 @@ impl LeaseKeeper {
         let run = move || {
             runtime.block_on(async move {
                 while let Some((post, end)) = arriving.recv().await {
-                    tokio::spawn(keep(post, store.clone(), end));
+                    tokio::spawn(keep_on(post, store.clone(), end));
                 }
             });
         };
@@ -81,7 +82,7 @@ impl LeaseKeeper {
                 let _ = posts.send((post, ended));
             }
             Posts::Here(store) => {
-                tokio::spawn(keep(post, store.clone(), ended));
+                tokio::spawn(keep_on(post, store.clone(), ended));
             }
         }
         Kept {
@@ -94,13 +95,21 @@ impl LeaseKeeper {
 /// Entries that reads under way can bring at a time, more or less.
 const ARRIVING: usize = 2000;
 
-async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
+/// Keeps a post's leases, and goes on after a panic: a round needs nothing of the one before.
+async fn keep_on(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
+    while let Err(panic) = caught(keep(&post, &store, &mut end)).await {
+        post.pulse.panicked(Part::Leases, &panic);
+        contained(|| log::broken(&post.consumer, Part::Leases, &panic));
+    }
+}
+
+async fn keep(post: &Post, store: &Store, end: &mut oneshot::Receiver<()>) {
     let lease = post.policy().lease();
     let mut inline = (EntryId::MIN, Instant::now());
     loop {
         tokio::select! {
             () = sleep(lease / 6) => {}
-            _ = &mut end => return,
+            _ = &mut *end => return,
         }
         post.pulse.beat(Part::Leases);
         let now = Instant::now();
@@ -111,8 +120,8 @@ async fn keep(post: Arc<Post>, store: Store, mut end: oneshot::Receiver<()>) {
             log::running_long(&post.consumer, id, running);
         }
         // A server that cannot be reached is asked again in the next round.
-        let _ = renew(&post, &store, rounds.renew, now).await;
-        let _ = keep_arriving(&post, &store).await;
+        let _ = renew(post, store, rounds.renew, now).await;
+        let _ = keep_arriving(post, store).await;
     }
 }
 

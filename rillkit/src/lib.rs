@@ -36,9 +36,12 @@
 //! | run some of them, here and now, and stop them | [`Broker`], [`Running`], [`handlers!`] |
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
+//! | publish again what may have arrived | [`Publish::id`] |
+//! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
 //! | see streams, groups and pending messages from outside | [`Broker::inspect`], [`inspect`] |
+//! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
 //!
@@ -97,7 +100,7 @@ mod broker;
 mod credentials;
 mod decide;
 mod demand;
-mod dlq;
+pub mod dlq;
 mod entry_id;
 mod environment;
 mod error;
@@ -117,6 +120,7 @@ mod log;
 mod message;
 mod outcome;
 mod pace;
+mod panic;
 mod policy;
 mod post;
 mod publish;
@@ -124,14 +128,17 @@ mod pulse;
 mod retries;
 mod roster;
 mod running;
+mod safe_trim;
 mod server;
 mod settle;
 mod signal;
 mod store;
 mod stream;
 mod subscription;
+mod supervisor;
 mod takeover;
 mod trim;
+mod trimmer;
 mod wire;
 mod worker;
 
@@ -154,6 +161,7 @@ pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
 pub use crate::publish::{Publish, PublishAllError};
 pub use crate::running::Running;
+pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use crate::decide::{Reason, Verdict};
 use crate::entry_id::EntryId;
+use crate::error::Error;
+use crate::error_text;
 use crate::policy::Policy;
+use crate::pulse::Part;
+use crate::safe_trim::Trimmed;
 use crate::store::redis::ServerFacts;
 use crate::store::{Consumer, Fault};
 
@@ -126,6 +130,18 @@ pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
     );
 }
 
+/// A periodic trim; what it left, and why.
+pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
+    let Trimmed { removed, left, .. } = trimmed;
+    tracing::debug!(target: "rillkit", stream, removed, left, "trimmed {stream}: {trimmed}");
+}
+
+/// It is tried again; said once until it works.
+pub(crate) fn cannot_trim(error: &Error) {
+    let error = one_line(&error.to_string());
+    tracing::warn!(target: "rillkit", "{error}; it is tried again");
+}
+
 pub(crate) fn running_long(consumer: &Consumer, id: EntryId, running: Duration) {
     let Consumer { stream, group, .. } = consumer;
     let seconds = running.as_secs();
@@ -144,14 +160,16 @@ pub(crate) fn marks_ignored(consumer: &Consumer, id: EntryId) {
     tracing::warn!(target: "rillkit", stream, group, %id, "the marks of message {id} are ignored: it is acked already");
 }
 
-/// A fault of RillKit itself: its leases lapse, and other workers take over.
-pub(crate) fn worker_lost(consumer: &Consumer) {
+/// A fault of RillKit itself, or of who writes its lines.
+pub(crate) fn broken(consumer: &Consumer, part: Part, panic: &str) {
     let Consumer { stream, group, .. } = consumer;
+    let (part, panic) = (part.name(), error_text::capped(&one_line(panic)));
     tracing::error!(
         target: "rillkit",
         stream,
         group,
-        "the worker of stream {stream} and group {group} has panicked and reads no more: start the process again"
+        part,
+        "the worker of stream {stream} and group {group} panicked while {part}, and is started again: {panic}"
     );
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::policy::Policy;
+
 /// What is read ahead is started within about this time, so that a buffered entry does not age.
 const AHEAD: Duration = Duration::from_millis(20);
 /// The most that is read ahead.
@@ -23,6 +25,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        // Without retries an entry that was read and not started would be taken for one whose
+        // worker died in its only run.
+        let reads_ahead = policy.max_retries != Some(0);
+        Self::new(policy.concurrency as usize, reads_ahead)
+    }
+
     pub(crate) fn new(concurrency: usize, reads_ahead: bool) -> Self {
         Self {
             concurrency,

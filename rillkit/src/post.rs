@@ -1,7 +1,8 @@
 //! What the parts of one worker share: its place, its settings, its store, and what it has in hand.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -38,6 +39,9 @@ pub(crate) struct Post {
     given_up: watch::Sender<bool>,
     /// Runs that have a task of their own. One that has acked is no longer pending or in hand.
     runs: AtomicUsize,
+    /// What the worker had under its hands when it panicked: handed out like what a dead process had,
+    /// counted, when it is due. An id is not used twice, and stays here.
+    cut_off: Mutex<HashSet<EntryId>>,
 }
 
 impl Post {
@@ -58,6 +62,7 @@ impl Post {
             complained: Mutex::default(),
             given_up: watch::Sender::new(false),
             runs: AtomicUsize::new(0),
+            cut_off: Mutex::default(),
         }
     }
 
@@ -67,6 +72,25 @@ impl Post {
 
     pub(crate) fn run_ends(&self) {
         self.runs.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// These many run, and no more: the worker has counted anew.
+    pub(crate) fn set_runs(&self, runs: usize) {
+        self.runs.store(runs, Ordering::SeqCst);
+    }
+
+    /// Leaves an entry to the look for what is due: its run may have been what broke the worker.
+    pub(crate) fn cut_off(&self, id: EntryId) {
+        self.lock_cut_off().insert(id);
+        self.hand.release([id]);
+    }
+
+    pub(crate) fn was_cut_off(&self, id: EntryId) -> bool {
+        self.lock_cut_off().contains(&id)
+    }
+
+    fn lock_cut_off(&self) -> MutexGuard<'_, HashSet<EntryId>> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a handler runs in a task of its own.

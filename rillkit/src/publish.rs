@@ -1,5 +1,8 @@
 //! Publishing: what is sent, and what comes back.
 
+mod all;
+mod tries;
+
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -8,19 +11,23 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+pub use self::all::PublishAllError;
+pub(crate) use self::all::all;
+use self::tries::Tries;
+
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::fields::Fields;
-use crate::store::{Fault, FaultClass, Store};
+use crate::store::{Fault, FaultClass, Once, SCRIPT_FIELDS, Store};
 use crate::stream::Target;
 use crate::subscription::check_name;
 use crate::trim::Trim;
 use crate::wire;
 
-/// Messages in one round trip.
-const ROUND_TRIP: usize = 10_000;
+/// How long an id is remembered, when nothing else is said.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// One message on its way: headers and a trim can be added, and awaiting it sends it.
+/// One message on its way: awaiting it sends it, as it is or with what is added before.
 ///
 /// See [`Broker::publish`](crate::Broker::publish).
 #[must_use = "nothing is published until this is awaited"]
@@ -29,6 +36,7 @@ pub struct Publish<'a> {
     largest: usize,
     entry: Result<(String, Fields), Error>,
     trim: Option<Trim>,
+    once: Option<Box<Once>>,
     borrowed: PhantomData<&'a ()>,
 }
 
@@ -61,6 +69,7 @@ impl Publish<'_> {
             largest,
             entry,
             trim: None,
+            once: None,
             borrowed: PhantomData,
         }
     }
@@ -112,15 +121,60 @@ impl Publish<'_> {
         if let Ok((_, fields)) = &mut self.entry {
             match check_name(name) {
                 Ok(()) => fields.push(format!("{}{name}", wire::HEADER), value.as_ref()),
-                Err(why) => {
-                    self.entry = Err(Error::new(
-                        ErrorKind::Input,
-                        format!("the name of a header {why}"),
-                    ))
-                }
+                Err(why) => self.refuse(format!("the name of a header {why}")),
             }
         }
         self
+    }
+
+    /// Makes it safe to publish this again: whatever is published to the stream under the same id
+    /// within a day is the same message. The first adds an entry, and every further one gives back
+    /// the id of that entry and adds nothing. The server sees to both in one step.
+    ///
+    /// So an answer that was lost is no question any more: it is asked for again, for up to ten
+    /// seconds, before the error is [`Unknown`](ErrorKind::Unknown). The caller can publish again as
+    /// well, also from another process.
+    ///
+    /// The id goes along in the field `rk-id`. The key `rk:{<stream>}:published:<id>` remembers it;
+    /// when that is deleted, or evicted by a server whose memory is full, the next is a new message.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// let first = broker.publish("orders", "a book").id("order-42").await?;
+    /// let again = broker.publish("orders", "a book").id("order-42").await?;
+    /// assert_eq!(first, again);
+    /// # Ok(()) }
+    /// ```
+    pub fn id(self, id: &str) -> Self {
+        self.id_for(id, REMEMBERED)
+    }
+
+    /// As [`id`](Self::id), remembered for that long, from the first publication on. Longer than
+    /// anybody tries again is long enough: each id is a key on the server meanwhile.
+    pub fn id_for(mut self, id: &str, remembered: Duration) -> Self {
+        if let Ok((_, fields)) = &mut self.entry {
+            if let Err(why) = check_name(id) {
+                self.refuse(format!("the id of a message {why}"));
+            } else if remembered < Duration::from_millis(1) {
+                self.refuse(
+                    "an id is to be remembered for no time: give it a millisecond at least",
+                );
+            } else {
+                fields.set(wire::ID, id);
+                let once = Once {
+                    id: id.to_owned(),
+                    lifetime: remembered,
+                };
+                self.once = Some(Box::new(once));
+            }
+        }
+        self
+    }
+
+    fn refuse(&mut self, why: impl Into<String>) {
+        self.entry = Err(Error::new(ErrorKind::Input, why));
     }
 }
 
@@ -133,6 +187,9 @@ impl<'a> IntoFuture for Publish<'a> {
             let (stream, fields) = self.entry?;
             fits(&stream, &fields, self.largest)?;
             self.trim.map_or(Ok(()), Trim::check)?;
+            if let Some(once) = self.once {
+                return publish_once(&self.store, &stream, &fields, self.trim, &once).await;
+            }
             let answers = self.store.publish(&stream, &[fields], self.trim).await;
             let answer =
                 answers.and_then(|mut answers| answers.pop().unwrap_or_else(|| Err(no_answer())));
@@ -150,92 +207,23 @@ impl fmt::Debug for Publish<'_> {
     }
 }
 
-/// Sends all in order, up to [`ROUND_TRIP`] in one round trip.
-pub(crate) async fn all(
+async fn publish_once(
     store: &Store,
-    largest: usize,
     stream: &str,
+    fields: &Fields,
     trim: Option<Trim>,
-    bodies: Result<Vec<Fields>, Error>,
-) -> Result<Vec<EntryId>, PublishAllError> {
-    let nothing = |error| PublishAllError {
-        published: Vec::new(),
-        error,
-    };
-    named(stream).map_err(nothing)?;
-    let bodies = bodies.map_err(nothing)?;
-    for body in &bodies {
-        fits(stream, body, largest).map_err(nothing)?;
-    }
-    let mut published = Vec::with_capacity(bodies.len());
-    for round in bodies.chunks(ROUND_TRIP) {
-        let answers = match store.publish(stream, round, trim).await {
-            Ok(answers) => answers,
+    once: &Once,
+) -> Result<EntryId, Error> {
+    passes(stream, fields)?;
+    let mut tries = Tries::new();
+    loop {
+        match store.publish_once(stream, fields, trim, once).await {
+            Ok(id) => return Ok(id),
             Err(fault) => {
-                return Err(PublishAllError {
-                    published,
-                    error: refused(stream, &fault),
-                });
-            }
-        };
-        let mut refusal = None;
-        for answer in answers {
-            match answer {
-                Ok(id) => published.push(id),
-                Err(fault) => refusal = refusal.or(Some(fault)),
+                let again = tries.after(fault).await;
+                again.map_err(|fault| refused(stream, &fault))?;
             }
         }
-        if let Some(fault) = refusal {
-            return Err(PublishAllError {
-                published,
-                error: refused(stream, &fault),
-            });
-        }
-    }
-    Ok(published)
-}
-
-/// Why [`Broker::publish_all`](crate::Broker::publish_all) did not publish everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublishAllError {
-    published: Vec<EntryId>,
-    error: Error,
-}
-
-impl PublishAllError {
-    /// What surely was published, all the same.
-    #[must_use]
-    pub fn published(&self) -> &[EntryId] {
-        &self.published
-    }
-
-    /// What was wrong with the first that was not.
-    #[must_use]
-    pub fn error(&self) -> &Error {
-        &self.error
-    }
-}
-
-impl fmt::Display for PublishAllError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ({} of the messages were published)",
-            self.error,
-            self.published.len()
-        )
-    }
-}
-
-impl std::error::Error for PublishAllError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-impl From<PublishAllError> for Error {
-    fn from(error: PublishAllError) -> Self {
-        Self::new(error.error.kind(), error.to_string())
     }
 }
 
@@ -268,6 +256,21 @@ fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
         format!(
             "a message for `{stream}` has {bytes} bytes, and {largest} are allowed: put large data elsewhere and \
              publish where it is, or raise `Broker::largest_message`"
+        ),
+    ))
+}
+
+/// Whether a script can pass the fields on.
+fn passes(stream: &str, fields: &Fields) -> Result<(), Error> {
+    let count = fields.len();
+    if count <= SCRIPT_FIELDS {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "a message for `{stream}` has {count} fields, and {SCRIPT_FIELDS} are allowed with `id`: put them into \
+             the body, or publish without `id`"
         ),
     ))
 }

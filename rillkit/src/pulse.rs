@@ -83,7 +83,11 @@ pub(crate) struct Pulse {
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
+    /// A part has panicked, and the worker is not started again yet.
+    broken: AtomicBool,
     notes: Mutex<Notes>,
+    #[cfg(test)]
+    pub(crate) trap: trap::Trap,
 }
 
 /// How long runs take, of those that had to wait for something.
@@ -118,6 +122,7 @@ pub(crate) struct Signs {
     pub(crate) lost_entries: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
+    pub(crate) broken: bool,
     pub(crate) reads: Option<(Trouble, Duration)>,
     pub(crate) acks: Option<(Trouble, Duration)>,
     pub(crate) last_error: Option<(String, Duration)>,
@@ -139,11 +144,14 @@ impl Pulse {
             lost_entries: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
             notes: Mutex::new(Notes {
                 reads: Some((Trouble::Refusing, origin)),
                 acks: None,
                 last_error: None,
             }),
+            #[cfg(test)]
+            trap: trap::Trap::default(),
         }
     }
 
@@ -154,6 +162,7 @@ impl Pulse {
     /// The group is there, and the loops begin.
     pub(crate) fn begins(&self) {
         self.notes().reads = None;
+        self.broken.store(false, Ordering::Relaxed);
         for part in Part::ALL {
             self.beat(part);
         }
@@ -161,6 +170,8 @@ impl Pulse {
 
     /// The loop is there.
     pub(crate) fn beat(&self, part: Part) {
+        #[cfg(test)]
+        self.trap.spring(part);
         self.beats[part as usize].set(self.origin);
     }
 
@@ -225,8 +236,23 @@ impl Pulse {
 
     /// Something could not be done, which says nothing about reads and acks.
     pub(crate) fn error(&self, fault: &Fault) {
-        let text = error_text::capped(&log::one_line(&fault.text));
+        self.note_error(&fault.text);
+    }
+
+    fn note_error(&self, text: &str) {
+        let text = error_text::capped(&log::one_line(text));
         self.notes().last_error = Some((text, Instant::now()));
+    }
+
+    /// A loop has panicked, and goes on by itself.
+    pub(crate) fn panicked(&self, part: Part, panic: &str) {
+        self.note_error(&format!("{} panicked: {panic}", part.name()));
+    }
+
+    /// A loop has panicked, and all of them stand still until they begin again.
+    pub(crate) fn breaks(&self, part: Part, panic: &str) {
+        self.panicked(part, panic);
+        self.broken.store(true, Ordering::Relaxed);
     }
 
     /// Reading failed.
@@ -278,6 +304,7 @@ impl Pulse {
             lost_entries: self.lost_entries.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
+            broken: self.broken.load(Ordering::Relaxed),
             reads: since(notes.reads),
             acks: since(notes.acks),
             last_error: notes
@@ -309,6 +336,32 @@ impl Moment {
     fn ago(&self, origin: Instant) -> Option<Duration> {
         let ms = self.0.load(Ordering::Relaxed).checked_sub(1)?;
         Some(origin.elapsed().saturating_sub(Duration::from_millis(ms)))
+    }
+}
+
+/// A panic in one of the loops, for tests of what follows.
+#[cfg(test)]
+pub(crate) mod trap {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use super::Part;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Trap(AtomicU8);
+
+    impl Trap {
+        /// Lets this loop panic when it next goes round.
+        pub(crate) fn set(&self, part: Part) {
+            self.0.fetch_or(1 << part as u8, Ordering::SeqCst);
+        }
+
+        pub(super) fn spring(&self, part: Part) {
+            let bit = 1 << part as u8;
+            assert!(
+                self.0.fetch_and(!bit, Ordering::SeqCst) & bit == 0,
+                "the trap of {part:?}"
+            );
+        }
     }
 }
 

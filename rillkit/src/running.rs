@@ -34,6 +34,11 @@ impl Running {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn post(&self, at: usize) -> &Arc<Post> {
+        &self.posts[at]
+    }
+
     /// How these handlers are. Cheap, and nothing is sent: see [`Health`] for an endpoint made of
     /// it.
     #[must_use]
@@ -47,7 +52,7 @@ impl Running {
     pub async fn stop(self) {
         self.stop.send_replace(true);
         for worker in self.workers {
-            // A worker that panicked has stopped as well.
+            // It lets no panic out, and ends before this only with its runtime.
             let _ = worker.await;
         }
     }

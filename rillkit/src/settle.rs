@@ -17,9 +17,11 @@ use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
 use crate::message::Message;
+use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
 use crate::store::{Fault, FaultClass, Fenced, Return, Token};
+use crate::worker::Event;
 
 /// Ids in one ack.
 const ACKS: usize = 1000;
@@ -35,14 +37,24 @@ pub(crate) struct Settler {
 enum Order {
     Ack(Vec<EntryId>),
     AckNow(Token, oneshot::Sender<Result<(), Error>>),
+    Tell(oneshot::Sender<()>),
     Close,
 }
 
 impl Settler {
-    /// Starts the task.
-    pub(crate) fn start(post: Arc<Post>) -> (Self, JoinHandle<()>) {
-        let (orders, waiting) = mpsc::unbounded_channel();
-        (Self { orders }, tokio::spawn(settle(post, waiting)))
+    /// Starts the task. When it panics it says so and goes on: what it was settling then is in hand,
+    /// for the worker to see to.
+    pub(crate) fn start(
+        post: Arc<Post>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> (Self, JoinHandle<()>) {
+        let (orders, mut waiting) = mpsc::unbounded_channel();
+        let task = async move {
+            while let Err(panic) = caught(settle(&post, &mut waiting)).await {
+                let _ = events.send(Event::Broken(Part::Settling, panic));
+            }
+        };
+        (Self { orders }, tokio::spawn(task))
     }
 
     /// Acks in the background, until it is done.
@@ -66,13 +78,21 @@ impl Settler {
         answered.await.map_err(|_| stopped())?
     }
 
+    /// Waits until everything before is settled.
+    pub(crate) async fn settled(&self) {
+        let (tell, told) = oneshot::channel();
+        let _ = self.orders.send(Order::Tell(tell));
+        // Dropped by a task that panics, or has ended.
+        let _ = told.await;
+    }
+
     /// Lets the task end once everything before is settled.
     pub(crate) fn close(&self) {
         let _ = self.orders.send(Order::Close);
     }
 }
 
-async fn settle(post: Arc<Post>, mut waiting: mpsc::UnboundedReceiver<Order>) {
+async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
     let mut orders = Vec::new();
     let mut open = true;
     let mut beat = interval(BEAT);
@@ -90,20 +110,25 @@ async fn settle(post: Arc<Post>, mut waiting: mpsc::UnboundedReceiver<Order>) {
                 continue;
             }
         }
-        let (mut ids, mut now) = (Vec::new(), Vec::new());
+        let (mut ids, mut now, mut tell) = (Vec::new(), Vec::new(), Vec::new());
         for order in orders.drain(..) {
             match order {
                 Order::Ack(more) if ids.is_empty() => ids = more,
                 Order::Ack(more) => ids.extend(more),
                 Order::AckNow(token, answer) => now.push((token, answer)),
+                Order::Tell(who) => tell.push(who),
                 Order::Close => open = false,
             }
         }
         if !now.is_empty() {
-            ack_now(&post, now).await;
+            ack_now(post, now).await;
         }
         for ids in ids.chunks(ACKS) {
-            ack(&post, ids).await;
+            ack(post, ids).await;
+        }
+        for who in tell {
+            // Nobody may be waiting any more.
+            let _ = who.send(());
         }
     }
 }

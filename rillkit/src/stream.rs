@@ -186,6 +186,9 @@ impl<T: ?Sized> Target<T> for &String {
 
 /// A stream whose dead letters can be asked for: a [`Stream`] constant of any type, or a name.
 pub trait Source: target::Sealed {
+    /// What an edited body is checked against: the constant, or a name, which takes any.
+    type Bodies;
+
     /// The stream's key in Redis.
     fn stream_name(&self) -> &str;
     /// The dead-letter stream, when the constant names one.
@@ -198,6 +201,8 @@ pub trait Source: target::Sealed {
 }
 
 impl<T: ?Sized> Source for Stream<T> {
+    type Bodies = Self;
+
     fn stream_name(&self) -> &str {
         self.name
     }
@@ -212,6 +217,8 @@ impl<T: ?Sized> Source for Stream<T> {
 }
 
 impl Source for &str {
+    type Bodies = &'static str;
+
     fn stream_name(&self) -> &str {
         self
     }
@@ -222,6 +229,8 @@ impl Source for &str {
 }
 
 impl Source for &String {
+    type Bodies = &'static str;
+
     fn stream_name(&self) -> &str {
         self
     }

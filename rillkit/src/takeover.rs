@@ -277,7 +277,8 @@ impl Takeover {
             return None;
         }
         // Its own name, and not in hand: it was handed out and never arrived.
-        let charge = if mine && !self.post.has_given_name() {
+        let was_cut_off = || self.post.was_cut_off(row.token.id);
+        let charge = if mine && !self.post.has_given_name() && !was_cut_off() {
             Charge::Kept
         } else {
             Charge::Counted

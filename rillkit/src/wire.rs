@@ -4,6 +4,8 @@
 pub(crate) const DATA: &str = "data";
 /// What a user's header is prefixed with.
 pub(crate) const HEADER: &str = "h-";
+/// What a message is known by, however often it is published.
+pub(crate) const ID: &str = "rk-id";
 /// The group that a replayed entry is for.
 pub(crate) const FOR_GROUP: &str = "rk-for-group";
 /// How often an entry was replayed.

@@ -5,34 +5,36 @@
 //! overdue entries ([`takeover`](crate::takeover)) and settling ([`settle`]) report
 //! to it and never call back.
 
+mod again;
 mod claim;
+mod crew;
 mod run;
 mod stop;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use self::crew::Crew;
 use crate::decide::{self, Reason, Verdict};
-use crate::demand::Demand;
 use crate::entry_id::EntryId;
 use crate::extract::States;
-use crate::intake::Intake;
 use crate::lane::Lane;
 use crate::lease::{Kept, LeaseKeeper};
 use crate::log;
 use crate::message::Message;
 use crate::pace::Pace;
+use crate::panic::caught;
 use crate::post::Post;
 use crate::pulse::{BEAT, Part};
 use crate::retries::Retries;
 use crate::settle::{self, Settler};
 use crate::store::{Fault, Return, Take, Taken, Token};
-use crate::takeover::{OFFERS, Takeover};
+use crate::takeover::OFFERS;
 
 /// Handlers started in a row before the loop looks at what else there is.
 const CHUNK: usize = 128;
@@ -75,9 +77,18 @@ pub(crate) enum Event {
     /// A background step has ended.
     StepEnded,
     /// A dead letter is written, or given up.
-    LetterEnded,
+    LetterEnded(EntryId),
     /// No more entries will arrive.
     IntakeEnded,
+    /// A part has panicked, with this text: the worker has to be started again.
+    Broken(Part, String),
+}
+
+/// Why a worker has to be started again: which part panicked, and what it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) part: Part,
+    pub(crate) panic: String,
 }
 
 pub(crate) struct Worker {
@@ -85,13 +96,11 @@ pub(crate) struct Worker {
     lane: Arc<Lane>,
     settler: Settler,
     settling: JoinHandle<()>,
-    demand: Arc<Demand>,
-    intake: Tied,
-    takeover: Tied,
-    look_again: Arc<Notify>,
+    crew: Crew,
     events: mpsc::UnboundedReceiver<Event>,
     sender: mpsc::UnboundedSender<Event>,
-    lease: Kept,
+    /// Until the end of a stop.
+    lease: Option<Kept>,
     pace: Pace,
     ready: VecDeque<Message>,
     retries: Retries,
@@ -104,6 +113,8 @@ pub(crate) struct Worker {
     more_overdue: bool,
     /// Whether the next free slot goes to an entry that is due again, rather than to a new one.
     claims_turn: bool,
+    /// Entries that claims under way ask for.
+    claiming: HashSet<EntryId>,
     running: HashMap<EntryId, AbortHandle>,
     free: usize,
     /// Entries that arrived since the start, and the usual bytes of one.
@@ -114,58 +125,32 @@ pub(crate) struct Worker {
     returns: Vec<Return>,
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
-    letters: usize,
+    letters: HashSet<EntryId>,
+    /// The message whose run begins, or whose end is decided, at this moment.
+    at_work: Option<EntryId>,
+    broken: Option<Broken>,
     /// A run has ended in this turn of the loop.
     some_ended: bool,
     stopping: bool,
 }
 
-/// A task that ends with its worker, however that ends: one that went on reading alone would take
-/// messages that nobody handles.
-struct Tied(JoinHandle<()>);
-
-impl Drop for Tied {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Worker {
     pub(crate) fn start(post: Arc<Post>, states: States, keeper: &Arc<LeaseKeeper>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let (settler, settling) = Settler::start(Arc::clone(&post));
+        let (settler, settling) = Settler::start(Arc::clone(&post), sender.clone());
         let lane = Arc::new(Lane::new(post.consumer.clone(), states, settler.clone()));
-        let (demand, look_again) = (Arc::new(Demand::new()), Arc::new(Notify::new()));
-        let intake = Intake::new(
-            Arc::clone(&post),
-            Arc::clone(&lane),
-            Arc::clone(&demand),
-            sender.clone(),
-        );
-        let takeover = Takeover::new(
-            Arc::clone(&post),
-            Arc::clone(&lane),
-            sender.clone(),
-            Arc::clone(&look_again),
-        );
         let policy = post.policy();
-        // Without retries an entry that was read and not started would be taken for one whose
-        // worker died in its only run.
-        let reads_ahead = policy.max_retries != Some(0);
         log::started(&post.consumer, policy, post.subscription.name());
         post.pulse.begins();
         Self {
-            pace: Pace::new(policy.concurrency as usize, reads_ahead),
+            pace: Pace::of(policy),
             free: policy.concurrency as usize,
-            lease: LeaseKeeper::keep(keeper, Arc::clone(&post)),
-            intake: Tied(tokio::spawn(intake.run())),
-            takeover: Tied(tokio::spawn(takeover.run())),
+            lease: Some(LeaseKeeper::keep(keeper, Arc::clone(&post))),
+            crew: Crew::start(&post, &lane, &sender, false),
             post,
             lane,
             settler,
             settling,
-            demand,
-            look_again,
             events,
             sender,
             ready: VecDeque::new(),
@@ -175,6 +160,7 @@ impl Worker {
             overdue: VecDeque::new(),
             more_overdue: false,
             claims_turn: false,
+            claiming: HashSet::new(),
             running: HashMap::new(),
             arrived: 0,
             usual_bytes: 0,
@@ -182,16 +168,24 @@ impl Worker {
             touches: Vec::new(),
             returns: Vec::new(),
             steps: 0,
-            letters: 0,
+            letters: HashSet::new(),
+            at_work: None,
+            broken: None,
             some_ended: false,
             stopping: false,
         }
     }
 
-    /// Works until `stop` says so, then lets running handlers end within `grace` and hands back the
-    /// rest.
-    pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>, grace: Duration) {
-        let mut events = Vec::new();
+    pub(crate) fn post(&self) -> &Arc<Post> {
+        &self.post
+    }
+
+    /// Works until `stop` says so.
+    ///
+    /// # Errors
+    ///
+    /// A part that has panicked.
+    pub(crate) async fn run(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Broken> {
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.grant();
@@ -200,6 +194,9 @@ impl Worker {
             let more = self.start_what_can();
             self.flush();
             self.grant();
+            if let Some(broken) = self.broken.take() {
+                return Err(broken);
+            }
             if more {
                 // The reads and the acks of this subscription get their turn.
                 tokio::task::yield_now().await;
@@ -217,8 +214,11 @@ impl Worker {
                         break;
                     }
                 }
-                _ = self.events.recv_many(&mut events, CHUNK) => {
-                    for event in events.drain(..) {
+                Some(event) = self.events.recv() => {
+                    self.on(event);
+                    // One by one, so that a panic in one loses none of the others.
+                    for _ in 1..CHUNK {
+                        let Ok(event) = self.events.try_recv() else { break };
                         self.on(event);
                     }
                 }
@@ -229,7 +229,7 @@ impl Worker {
                 _ = beat.tick() => {}
             }
         }
-        self.wind_down(grace).await;
+        Ok(())
     }
 
     /// Starts what slots are free for; whether more could start at once.
@@ -282,7 +282,7 @@ impl Worker {
                 self.running.remove(&message.id());
                 self.free += 1;
                 if std::mem::take(&mut self.gave_back) {
-                    self.look_again.notify_one();
+                    self.crew.look_again();
                 }
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
@@ -303,8 +303,11 @@ impl Worker {
                 }
             }
             Event::StepEnded => self.steps -= 1,
-            Event::LetterEnded => self.letters -= 1,
+            Event::LetterEnded(id) => {
+                self.letters.remove(&id);
+            }
             Event::IntakeEnded => {}
+            Event::Broken(part, panic) => self.broken = Some(Broken { part, panic }),
         }
     }
 
@@ -361,8 +364,11 @@ impl Worker {
         let events = self.sender.clone();
         let step = step(Arc::clone(&self.post), self.sender.clone());
         tokio::spawn(async move {
-            step.await;
+            let ended = caught(step).await;
             let _ = events.send(Event::StepEnded);
+            if let Err(panic) = ended {
+                let _ = events.send(Event::Broken(Part::Settling, panic));
+            }
         });
     }
 
@@ -372,13 +378,13 @@ impl Worker {
             .checked_div(self.usual_bytes)
             .unwrap_or(usize::MAX);
         let window = self.free + self.pace.ahead().min(bytes);
-        let stuck = self.letters > STUCK_LETTERS;
+        let stuck = self.letters.len() > STUCK_LETTERS;
         self.post.pulse.stuck(stuck);
         let room = if stuck {
             0
         } else {
             window.saturating_sub(self.ready.len())
         };
-        self.demand.grant(self.arrived + room as u64, window);
+        self.crew.demand.grant(self.arrived + room as u64, window);
     }
 }

@@ -20,6 +20,7 @@
 //!   is safe to repeat.
 
 pub(crate) mod memory;
+mod publishing;
 pub(crate) mod redis;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
@@ -164,6 +166,45 @@ pub(crate) enum Replayed {
     Gone,
 }
 
+/// What a safe trim leaves alone, besides what groups need.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Spared {
+    /// How many of the newest entries.
+    pub(crate) newest: u64,
+    /// What is younger than this by the server's clock.
+    pub(crate) younger_than: Option<Duration>,
+    /// Groups whose needs do not count.
+    pub(crate) ignored_groups: Vec<String>,
+    /// Whether a stream without a group that counts is trimmed by the rest of this. If not, all of
+    /// it stays.
+    pub(crate) unless_grouped: bool,
+}
+
+/// What one step of a safe trim did, and why it went no further.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TrimStep {
+    pub(crate) removed: u64,
+    pub(crate) left: u64,
+    /// Everything below may go; `None` when nothing may.
+    pub(crate) floor: Option<EntryId>,
+    pub(crate) groups: Vec<Standing>,
+}
+
+/// How far a group is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) group: String,
+    /// The last id that it was handed.
+    pub(crate) last: EntryId,
+    pub(crate) pending: u64,
+    /// The lowest pending id.
+    pub(crate) lowest: Option<EntryId>,
+    /// Whether the stream holds anything that it was not handed.
+    pub(crate) has_unread: bool,
+    /// How much, where the server knows.
+    pub(crate) unread: Option<u64>,
+}
+
 /// Why an operation failed, sorted by what the caller has to do.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -235,6 +276,9 @@ macro_rules! ask {
         }
     };
 }
+
+// Behind the macro, which it uses.
+mod letters;
 
 impl Store {
     /// The same server on a connection of its own.
@@ -475,20 +519,27 @@ impl Store {
         ask!(self, it => it.range(stream, from, to, count))
     }
 
-    /// The `count` newest entries, by id.
-    pub(crate) async fn newest(&self, stream: &str, count: usize) -> Result<Vec<Entry>, Fault> {
-        ask!(self, it => it.newest(stream, count))
+    /// Removes up to `most` entries from the old end, in one step with the look at all groups: never
+    /// one that a group has not read or has pending. When it removes nothing there is nothing left
+    /// to remove. With a `most` of 0 it only looks.
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        ask!(self, it => it.trim(stream, spared, most))
     }
 
-    /// If `dlq` still holds `id`: adds `fields` to the stream and deletes `id`, in one step.
-    pub(crate) async fn replay(
+    /// Counts up to `most` entries from `from` to `to`, both included; and the last one counted.
+    pub(crate) async fn count(
         &self,
-        dlq: &str,
-        id: EntryId,
         stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        ask!(self, it => it.replay(dlq, id, stream, fields))
+        from: EntryId,
+        to: EntryId,
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        ask!(self, it => it.count(stream, from, to, most))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{Event, Worker};
@@ -40,20 +41,22 @@ impl Worker {
             };
             takes.push(take);
             if self.overdue.is_empty() && self.more_overdue {
-                self.look_again.notify_one();
+                self.crew.look_again();
             }
         }
         if takes.is_empty() {
             return false;
         }
         self.free -= takes.len();
+        self.claiming.extend(takes.iter().map(|take| take.token.id));
         self.step(|post, events| async move {
+            let mut claim = Claim { takes, events };
             let mut at = Instant::now();
-            let mut taken = post.store.take(&post.consumer, &takes).await;
+            let mut taken = post.store.take(&post.consumer, &claim.takes).await;
             if matches!(&taken, Err(fault) if fault.class == FaultClass::Reconnect) {
-                (taken, at) = take_again(&post, &takes).await;
+                (taken, at) = take_again(&post, &claim.takes).await;
             }
-            let _ = events.send(Event::Claimed { takes, taken, at });
+            claim.report(taken, at);
         });
         true
     }
@@ -65,6 +68,9 @@ impl Worker {
         at: Instant,
     ) {
         self.free += takes.len();
+        for take in &takes {
+            self.claiming.remove(&take.token.id);
+        }
         let taken = match taken {
             Ok(taken) => taken,
             Err(fault) => return self.claim_failed(takes, &fault),
@@ -119,6 +125,28 @@ impl Worker {
             if mine && take.charge == Charge::Counted && self.post.hand.contains(take.token.id) {
                 self.retries.insert(again, take.token);
             }
+        }
+    }
+}
+
+/// Reports the end of a claim, also when its task panics: its slots are free again.
+struct Claim {
+    takes: Vec<Take>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Claim {
+    fn report(&mut self, taken: Result<Vec<Taken>, Fault>, at: Instant) {
+        let takes = std::mem::take(&mut self.takes);
+        let _ = self.events.send(Event::Claimed { takes, taken, at });
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.takes.is_empty() {
+            let fault = Fault::new(FaultClass::Wait, "a claim broke off");
+            self.report(Err(fault), Instant::now());
         }
     }
 }

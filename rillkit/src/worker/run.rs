@@ -15,11 +15,14 @@ use crate::entry_id::EntryId;
 use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
+use crate::panic::caught;
 use crate::policy::AckPolicy;
+use crate::pulse::Part;
 use crate::settle;
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
+        self.at_work = Some(message.id());
         let started = Instant::now();
         let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
             Ok(attempt) => attempt,
@@ -75,12 +78,14 @@ impl Worker {
             report.send(verdict, started.elapsed(), longest_poll.max(first_poll));
         };
         self.running.insert(id, tokio::spawn(run).abort_handle());
+        self.at_work = None;
     }
 
     /// A delivery has ended: logs it, decides, and sets going what follows.
     pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
         self.some_ended = true;
         let (id, delivery) = (message.id(), message.deliveries());
+        self.at_work = Some(id);
         let mark = message.mark();
         let settled = message.is_settled();
         match verdict {
@@ -116,6 +121,7 @@ impl Worker {
             Action::HandBack => self.return_unstarted(message),
             Action::Nothing => self.post.hand.release([id]),
         }
+        self.at_work = None;
     }
 
     /// Lets a failed message wait for its next delivery.
@@ -132,8 +138,11 @@ impl Worker {
             // Another consumer has it.
             return self.post.hand.release([id]);
         };
-        self.post.hand.set_stage(id, Stage::Waiting { hold_until });
-        self.retries.insert(later(now, delay), token);
+        let due = later(now, delay);
+        self.post
+            .hand
+            .set_stage(id, Stage::Waiting { due, hold_until });
+        self.retries.insert(due, token);
         let short = (formula / 100).max(Duration::from_millis(10));
         // At a stop it is handed back with its idle time.
         if !self.stopping && untouched.is_none_or(|idle| idle > short) {
@@ -142,11 +151,15 @@ impl Worker {
     }
 
     pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
-        self.letters += 1;
+        let id = message.id();
+        self.letters.insert(id);
         let (post, events) = (Arc::clone(&self.post), self.sender.clone());
         let mut letter = Box::pin(async move {
-            settle::dead_letter(post, message, reason, error).await;
-            let _ = events.send(Event::LetterEnded);
+            let ended = caught(settle::dead_letter(post, message, reason, error)).await;
+            let _ = events.send(Event::LetterEnded(id));
+            if let Err(panic) = ended {
+                let _ = events.send(Event::Broken(Part::Settling, panic));
+            }
         });
         // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
         if letter

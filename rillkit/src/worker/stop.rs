@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::Worker;
+use crate::entry_id::EntryId;
 use crate::log;
 use crate::message::Message;
 use crate::settle::LONG_AGO;
@@ -46,7 +47,11 @@ impl Worker {
 
     /// Gives back an entry whose delivery counts for nothing.
     pub(super) fn return_unstarted(&mut self, message: &Message) {
-        if let Some(token) = self.post.hand.token(message.id()) {
+        self.return_uncharged(message.id());
+    }
+
+    pub(super) fn return_uncharged(&mut self, id: EntryId) {
+        if let Some(token) = self.post.hand.token(id) {
             let idle = LONG_AGO.max(self.post.policy().delay(token.deliveries));
             self.returns.push(Return {
                 token,
@@ -58,12 +63,11 @@ impl Worker {
 
     /// Ends in order: no new reads, running handlers end within the grace period, the rest is
     /// handed back, and what was decided is settled.
-    pub(super) async fn wind_down(mut self, grace: Duration) {
+    pub(crate) async fn wind_down(&mut self, grace: Duration) {
         let end = Instant::now() + grace;
         self.stopping = true;
         self.post.pulse.stops();
-        self.demand.stop();
-        self.takeover.0.abort();
+        self.crew.stop();
         self.overdue.clear();
         for message in std::mem::take(&mut self.ready) {
             self.return_unstarted(&message);
@@ -90,7 +94,7 @@ impl Worker {
         if timeout_at(last, &mut self.settling).await.is_err() {
             self.post.give_up();
         }
-        drop(self.lease);
+        self.lease = None;
         let forgotten = self.post.store.forget_worker(&self.post.consumer);
         let _ = timeout_at(last, forgotten).await;
         if !self.post.has_given_name() {
@@ -100,7 +104,7 @@ impl Worker {
                 .remove_consumer(&self.post.consumer, Duration::ZERO);
             let _ = timeout_at(last, removed).await;
         }
-        self.intake.0.abort();
+        self.crew.halt();
         self.post.give_up();
         log::stopped(&self.post.consumer);
     }
@@ -117,8 +121,8 @@ impl Worker {
                 Drained::Everything => {
                     self.running.is_empty()
                         && self.steps == 0
-                        && self.letters == 0
-                        && self.intake.0.is_finished()
+                        && self.letters.is_empty()
+                        && self.crew.reads_no_more()
                 }
             };
             if done {

@@ -3,7 +3,8 @@
 //!
 //! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
 //! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`). With `ACT` it runs
-//! no handler: it publishes a job (`publish`) or replays the dead jobs (`replay`), and says how that ended.
+//! no handler: it publishes a job (`publish`), once and for all (`publish_once`), or replays the dead jobs (`replay`), and says
+//! how that ended.
 
 use std::env;
 use std::io::{self, Read};
@@ -77,6 +78,11 @@ async fn say_how_it_ends(broker: &Broker, act: &str) {
     let told = match act {
         "publish" => broker
             .publish("jobs", &Job::new("job", "ok"))
+            .await
+            .map(|_| 1),
+        "publish_once" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .id("job")
             .await
             .map(|_| 1),
         "replay" => broker.replay_dlq("jobs").await,

@@ -1,11 +1,14 @@
 //! What can be asked on the command line.
 
+mod dlq;
+
 use std::time::Duration;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use rillkit::EntryId;
 
+pub(crate) use self::dlq::{DlqCommand, Filters, Purge, Queue, Replay};
 use crate::time;
 
 const AFTER_HELP: &str = "\
@@ -77,8 +80,13 @@ pub(crate) enum Command {
     Groups(Groups),
     /// What a group was handed and has not settled, oldest first
     Pending(Pending),
+    /// Dead letters: counts and shows them, moves them back, deletes them
+    #[command(subcommand)]
+    Dlq(Box<DlqCommand>),
     /// Publishes a message, or one for each line of the standard input
     Publish(Publish),
+    /// Removes what every group has handled, and says what holds the rest back
+    Trim(Trim),
     /// Follows what is added to a stream; no group notices
     Tail(Tail),
     /// Compares what runs with what the server holds; exits with 4 when there is something to mend
@@ -123,6 +131,27 @@ pub(crate) struct Pending {
     /// How many at most
     #[arg(long, short = 'n', default_value_t = 100)]
     pub(crate) count: usize,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Trim {
+    /// The stream
+    pub(crate) stream: String,
+    /// Leaves so many of the newest entries, handled or not
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep: Option<u64>,
+    /// Removes only what is older than this, such as `12h` or `7d`
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub(crate) older_than: Option<Duration>,
+    /// Takes no account of this group: what it has not handled goes as well
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) ignore: Vec<String>,
+    /// Trims a stream that has no groups too
+    #[arg(long)]
+    pub(crate) even_without_groups: bool,
+    /// Does it; without this it only says what it would do
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Group)]

@@ -8,6 +8,7 @@ mod args;
 mod check;
 mod completions;
 mod connect;
+mod dlq;
 mod failure;
 mod groups;
 mod output;
@@ -19,6 +20,7 @@ mod table;
 mod tail;
 mod text;
 mod time;
+mod trim;
 
 use std::process::ExitCode;
 
@@ -50,7 +52,9 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Stats(ask) => stats::run(&broker()?, &ask, &mut output).await,
         Command::Groups(ask) => groups::run(&broker()?, &ask, &mut output).await,
         Command::Pending(ask) => pending::run(&broker()?, &ask, &mut output).await,
+        Command::Dlq(command) => dlq::run(&broker()?, &command, &mut output).await,
         Command::Publish(ask) => publish::run(&broker()?, ask, &mut output).await,
+        Command::Trim(ask) => trim::run(&broker()?, &ask, &mut output).await,
         Command::Tail(ask) => tail::run(&broker()?, &ask, &mut output).await,
         Command::Check(ask) => check::run(&broker()?, &ask, &mut output).await,
         Command::Completions { shell } => completions::run(shell, &mut output),

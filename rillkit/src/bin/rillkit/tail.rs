@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rillkit::inspect::{EntryInfo, Inspect};
-use rillkit::{Broker, EntryId, Error, ErrorKind};
+use rillkit::{Broker, EntryId, Error, ErrorKind, Fields};
 use serde_json::{Map, Value, json};
 
 use crate::args::Tail;
@@ -89,7 +89,7 @@ fn is_passing(error: &Error) -> bool {
 
 fn show(entry: &EntryInfo, ask: &Tail, output: &mut Output) -> Result<(), Failure> {
     if output.json {
-        return output.document_line(&document(entry));
+        return output.document_line(&document(entry.id, &entry.fields));
     }
     let id = entry.id.to_string();
     let age = time::short(time::age(entry.id, time::now()));
@@ -125,14 +125,17 @@ fn line(entry: &EntryInfo) -> String {
 
 /// For programs: the fields, and the body decoded where it is JSON. Of several fields of one name
 /// it has the first, and bytes that are not UTF-8 are replaced.
-pub(crate) fn document(entry: &EntryInfo) -> Value {
-    let mut fields = Map::new();
-    for (name, value) in entry.fields.iter() {
-        fields
-            .entry(text::lossy(name))
+pub(crate) fn body_and_fields(fields: &Fields) -> (Option<Value>, Map<String, Value>) {
+    let mut map = Map::new();
+    for (name, value) in fields.iter() {
+        map.entry(text::lossy(name))
             .or_insert_with(|| Value::String(text::lossy(value)));
     }
-    let data = entry.fields.get("data");
-    let body: Option<Value> = data.and_then(|data| serde_json::from_slice(data).ok());
-    json!({ "id": entry.id, "body": body, "fields": fields })
+    let data = fields.get("data");
+    (data.and_then(|data| serde_json::from_slice(data).ok()), map)
+}
+
+pub(crate) fn document(id: EntryId, fields: &Fields) -> Value {
+    let (body, fields) = body_and_fields(fields);
+    json!({ "id": id, "body": body, "fields": fields })
 }

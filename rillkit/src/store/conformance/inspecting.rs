@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, fresh_name, ids};
+use super::{GROUP, HOUR, MINUTE, Place, assert_no_group, fresh_name};
 use crate::entry_id::EntryId;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
 use crate::store::{Start, Store};
@@ -114,19 +114,6 @@ pub(super) async fn pages_through_what_a_group_holds(store: &Store) {
             .held(place.stream, "no group", None, EntryId::MIN, 9)
             .await,
     );
-}
-
-pub(super) async fn finds_the_newest(store: &Store) {
-    let place = Place {
-        store,
-        stream: fresh_name(),
-    };
-    let newest = async |count| ids(&store.newest(place.stream, count).await.unwrap());
-    assert_eq!(newest(2).await, []);
-    let published = place.publish(3).await;
-    assert_eq!(newest(0).await, []);
-    assert_eq!(newest(2).await, published[1..]);
-    assert_eq!(newest(9).await, published);
 }
 
 pub(super) async fn keeps_what_workers_say(store: &Store) {

@@ -276,3 +276,76 @@ pub(super) async fn cuts_a_range(store: &Store) {
         [published[2], published[4]]
     );
 }
+
+pub(super) async fn cuts_a_range_from_its_end(store: &Store) {
+    let place = Place::new(store).await;
+    let nothing = store.range_back(fresh_name(), EntryId::MIN, EntryId::MAX, 10);
+    assert_eq!(nothing.await, Ok(vec![]));
+    let published = place.publish(6).await;
+    let back = async |from, to, count| {
+        let range = store.range_back(place.stream, from, to, count);
+        let mut entries = range.await.unwrap();
+        assert!(entries.is_sorted_by(|a, b| a.id > b.id));
+        entries.reverse();
+        ids(&entries)
+    };
+    assert_eq!(back(EntryId::MIN, EntryId::MAX, 10).await, published);
+    assert_eq!(back(EntryId::MIN, EntryId::MAX, 2).await, published[4..]);
+    assert_eq!(back(published[1], published[4], 3).await, published[2..=4]);
+    assert_eq!(back(published[4], published[1], 3).await, []);
+    let newest = store
+        .range_back(place.stream, published[3], published[3], 1)
+        .await
+        .unwrap();
+    assert_eq!(newest[0].fields, body(3));
+}
+
+pub(super) async fn counts_entries(store: &Store) {
+    let place = Place::new(store).await;
+    assert_eq!(store.len(fresh_name()).await, Ok(0));
+    assert_eq!(store.len(place.stream).await, Ok(0));
+    let published = place.publish(3).await;
+    place.trim(published[1]).await;
+    assert_eq!(store.len(place.stream).await, Ok(2));
+}
+
+pub(super) async fn knows_the_time_of_new_ids(store: &Store) {
+    let place = Place::new(store).await;
+    let before = store.now_ms(place.stream).await.unwrap();
+    let id = place.publish(1).await[0];
+    let after = store.now_ms(place.stream).await.unwrap();
+    assert!((before..=after).contains(&id.ms), "{before} {id} {after}");
+}
+
+pub(super) async fn deletes_what_is_there(store: &Store) {
+    let place = Place::new(store).await;
+    let published = place.publish(4).await;
+    let id = EntryId { ms: 1, seq: 0 };
+    assert_eq!(store.delete(fresh_name(), &[id]).await, Ok(0));
+    assert_eq!(store.delete(place.stream, &[]).await, Ok(0));
+    let some = [published[2], id, published[0]];
+    assert_eq!(store.delete(place.stream, &some).await, Ok(2));
+    assert_eq!(store.delete(place.stream, &some).await, Ok(0));
+    let left = [published[1], published[3]];
+    assert_eq!(ids(&place.all(place.stream).await), left);
+    assert_eq!(store.last_id(place.stream).await, Ok(Some(published[3])));
+    assert_eq!(place.read("c", 10).await, left);
+}
+
+pub(super) async fn knows_what_is_still_pending(store: &Store) {
+    let place = Place::new(store).await;
+    let published = place.publish(5).await;
+    let pending = async |ids: &[EntryId]| store.still_pending(place.stream, GROUP, ids).await;
+    assert_eq!(pending(&published).await, Ok(vec![]));
+    place.read("c", 2).await;
+    place.read("d", 2).await;
+    store
+        .ack(&place.consumer("c"), &published[..1])
+        .await
+        .unwrap();
+    assert_eq!(pending(&published).await, Ok(published[1..4].to_vec()));
+    assert_eq!(pending(&published[3..]).await, Ok(published[3..4].to_vec()));
+    assert_eq!(pending(&[]).await, Ok(vec![]));
+    let nobody = store.still_pending(place.stream, "nobody", &published);
+    assert_no_group(nobody.await);
+}

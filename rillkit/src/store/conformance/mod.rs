@@ -8,6 +8,7 @@ mod adding;
 mod inspecting;
 mod looking;
 mod mix;
+mod publishing;
 mod reading;
 mod settling;
 mod taking;
@@ -94,6 +95,12 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    publishing:
+        publishes_once_under_an_id
+        keeps_the_ids_of_streams_apart
+        remembers_an_id_for_its_lifetime
+        publishes_once_what_many_publish_at_a_time
+        trims_when_it_publishes;
     reading:
         hands_out_each_entry_once
         hands_out_no_more_than_asked_for
@@ -146,19 +153,28 @@ on_all_stores! {
         asks_for_permission_and_changes_nothing
         lists_groups_and_how_far_they_are
         knows_the_last_id
-        cuts_a_range;
+        cuts_a_range
+        cuts_a_range_from_its_end
+        knows_what_is_still_pending
+        counts_entries
+        knows_the_time_of_new_ids
+        deletes_what_is_there;
     inspecting:
         finds_streams
         sees_a_stream_at_a_glance
         sees_groups_at_a_glance
         pages_through_what_a_group_holds
-        finds_the_newest
         keeps_what_workers_say;
     trimming:
         trims_to_a_length
         trims_each_of_many
         trims_below_an_id
-        trims_by_age;
+        trims_by_age
+        trims_what_every_group_has_acked
+        keeps_what_is_to_be_kept
+        only_looks_when_nothing_may_be_removed
+        trims_nothing_without_a_group_that_counts
+        trims_behind_a_group_that_began_with_new_entries;
     mix:
         loses_nothing_in_ten_thousand;
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::{Entries, Entry, Fenced, Peer, Pending, Summary, Take, Taken, Token};
 use crate::entry_id::EntryId;
 use crate::inspect::PendingInfo;
-use crate::store::Charge;
+use crate::store::{Charge, Standing};
 
 pub(super) struct Group {
     last_id: EntryId,
@@ -50,6 +50,10 @@ impl Group {
 
     pub(super) fn last_id(&self) -> EntryId {
         self.last_id
+    }
+
+    pub(super) fn is_pending(&self, id: EntryId) -> bool {
+        self.pending.contains_key(&id)
     }
 
     /// Whether an operation on this delivery would be `Done`.
@@ -173,6 +177,18 @@ impl Group {
             pending: self.pending.len() as u64,
             lowest: self.pending.keys().next().copied(),
             consumers: consumers.filter(|(_, pending)| *pending > 0).collect(),
+        }
+    }
+
+    pub(super) fn standing(&self, name: &str, entries: &Entries) -> Standing {
+        let unread = entries.range((Excluded(self.last_id), Unbounded)).count() as u64;
+        Standing {
+            group: name.to_owned(),
+            last: self.last_id,
+            pending: self.pending.len() as u64,
+            lowest: self.pending.keys().next().copied(),
+            has_unread: unread > 0,
+            unread: Some(unread),
         }
     }
 

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{Fault, MemoryStore};
 use crate::entry_id::EntryId;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
-use crate::store::{Consumer, Entry};
+use crate::store::Consumer;
 
 impl MemoryStore {
     pub(crate) async fn streams(&self) -> Result<Vec<String>, Fault> {
@@ -41,20 +41,6 @@ impl MemoryStore {
             oldest_pending_idle: None,
         });
         Ok(groups.collect())
-    }
-
-    pub(crate) async fn newest(&self, stream: &str, count: usize) -> Result<Vec<Entry>, Fault> {
-        let state = self.lock();
-        let entries = state.streams.get(stream).into_iter();
-        let newest = entries.flat_map(|stream| stream.entries.iter().rev().take(count));
-        let mut newest: Vec<_> = newest
-            .map(|(id, fields)| Entry {
-                id: *id,
-                fields: fields.clone(),
-            })
-            .collect();
-        newest.reverse();
-        Ok(newest)
     }
 
     pub(crate) async fn held(

@@ -3,13 +3,16 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, the waiting of blocking reads in `reader`, and what goes from a stream in `cut`.
+//! `group`, the waiting of blocking reads in `reader`, what goes from a stream in `cut`, and what
+//! concerns entries without a group in `letters`.
 
 mod cut;
 mod group;
 mod inspect;
+mod letters;
 #[cfg(test)]
 mod model;
+mod publishing;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -24,13 +27,14 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Replayed, Return,
-    Start, Summary, Take, Taken, Token,
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Spared,
+    Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
 use group::Group;
+use publishing::Markers;
 use reader::Line;
 
 /// A handle to a store in this process; clones are the same store.
@@ -51,6 +55,7 @@ struct State {
     rosters: HashMap<String, BTreeMap<(String, String), Vec<u8>>>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    markers: Markers,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;
@@ -112,13 +117,7 @@ impl MemoryStore {
         let now_ms = self.shared.clock.now_ms();
         let ids = entries
             .iter()
-            .map(|fields| {
-                let id = state.add(stream, fields, now_ms)?;
-                if let Some(trim) = trim {
-                    state.stream(stream).cut(trim, now_ms);
-                }
-                Ok(id)
-            })
+            .map(|fields| state.add_and_cut(stream, fields, trim, now_ms))
             .collect();
         state.wake(stream);
         Ok(ids)
@@ -304,45 +303,31 @@ impl MemoryStore {
         Ok(self.lock().streams.get(stream).map(|stream| stream.last_id))
     }
 
-    pub(crate) async fn range(
+    pub(crate) async fn trim(
+        &self,
+        stream: &str,
+        spared: &Spared,
+        most: u64,
+    ) -> Result<TrimStep, Fault> {
+        let now_ms = self.shared.clock.now_ms();
+        let mut state = self.lock();
+        let stream = state.streams.get_mut(stream);
+        let stream = stream.filter(|stream| !stream.entries.is_empty());
+        Ok(stream.map_or_else(TrimStep::default, |stream| {
+            stream.trim(spared, most, now_ms)
+        }))
+    }
+
+    pub(crate) async fn count(
         &self,
         stream: &str,
         from: EntryId,
         to: EntryId,
-        count: usize,
-    ) -> Result<Vec<Entry>, Fault> {
-        let state = self.lock();
-        let Some(stream) = state.streams.get(stream).filter(|_| from <= to) else {
-            return Ok(Vec::new());
-        };
-        let entries = stream.entries.range(from..=to).take(count);
-        Ok(entries
-            .map(|(id, fields)| Entry {
-                id: *id,
-                fields: fields.clone(),
-            })
-            .collect())
-    }
-
-    pub(crate) async fn replay(
-        &self,
-        dlq: &str,
-        id: EntryId,
-        stream: &str,
-        fields: &Fields,
-    ) -> Result<Replayed, Fault> {
-        let mut state = self.lock();
-        if !state
-            .streams
-            .get(dlq)
-            .is_some_and(|dlq| dlq.entries.contains_key(&id))
-        {
-            return Ok(Replayed::Gone);
-        }
-        let moved = state.add(stream, fields, self.shared.clock.now_ms())?;
-        state.wake(stream);
-        state.stream(dlq).entries.remove(&id);
-        Ok(Replayed::Moved(moved))
+        most: u64,
+    ) -> Result<(u64, Option<EntryId>), Fault> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let counted = self.range(stream, from, to, most).await?;
+        Ok((counted.len() as u64, counted.last().map(|entry| entry.id)))
     }
 
     /// The next entries of the consumer's group, at once; an empty answer where there are none.
@@ -400,6 +385,20 @@ impl State {
         };
         stream.entries.insert(id, fields.clone());
         stream.last_id = id;
+        Ok(id)
+    }
+
+    fn add_and_cut(
+        &mut self,
+        stream: &str,
+        fields: &Fields,
+        trim: Option<Trim>,
+        now_ms: u64,
+    ) -> Result<EntryId, Fault> {
+        let id = self.add(stream, fields, now_ms)?;
+        if let Some(trim) = trim {
+            self.stream(stream).cut(trim, now_ms);
+        }
         Ok(id)
     }
 

@@ -56,8 +56,14 @@ impl Cut {
         }
     }
 
+    pub(super) fn words(&self) -> [&str; 3] {
+        [self.by, self.how, &self.at]
+    }
+
     pub(super) fn write(&self, add: &mut Cmd) {
-        add.arg(self.by).arg(self.how).arg(&self.at);
+        for word in self.words() {
+            add.arg(word);
+        }
     }
 }
 

@@ -94,6 +94,8 @@ fn is_config(detail: &str) -> bool {
         "without any password configured",
         "exhausted the last possible id",
         "wrong number of arguments",
+        // A permission that is missing inside a script.
+        "the user executing the script can't",
     ]
     .iter()
     .any(|known| detail.contains(known))
@@ -246,6 +248,10 @@ mod tests {
             ),
             (
                 "ERR The stream has exhausted the last possible ID, unable to add more items",
+                Config,
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:7",
                 Config,
             ),
             (

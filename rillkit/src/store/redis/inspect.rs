@@ -6,7 +6,7 @@ use super::looks::unless_missing;
 use super::{RedisStore, reply};
 use crate::entry_id::EntryId;
 use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
-use crate::store::{Entry, Fault};
+use crate::store::Fault;
 
 /// Keys looked at in one step.
 const STEP: usize = 500;
@@ -93,21 +93,6 @@ impl RedisStore {
             })
         });
         rows.collect()
-    }
-
-    pub(in crate::store) async fn newest(
-        &self,
-        stream: &str,
-        count: usize,
-    ) -> Result<Vec<Entry>, Fault> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let mut range = cmd("XREVRANGE");
-        range.arg(stream).arg("+").arg("-").arg("COUNT").arg(count);
-        let mut entries = reply::entries(self.links.run(stream, &range).await?)?;
-        entries.reverse();
-        Ok(entries)
     }
 
     pub(in crate::store) async fn held(

@@ -1,4 +1,4 @@
-//! Dead letters: the way to the DLQ, and back.
+//! Dead letters: the way to the DLQ, back, and out.
 
 use std::sync::LazyLock;
 
@@ -7,14 +7,11 @@ use redis::{Script, Value, cmd};
 use super::{RedisStore, fenced, reply, xadd};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Consumer, Fault, Fenced, Replayed, Token};
+use crate::store::{Consumer, Fault, Fenced, Replayed, SCRIPT_FIELDS, Token};
 
 static DEAD_LETTER: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/dead_letter.lua")));
 static REPLAY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/replay.lua")));
-
-/// Fields that Lua can hand to one command; 3990 pass, 4100 do not, on every server.
-const SCRIPT_FIELDS: usize = 3_900;
 
 impl RedisStore {
     pub(in crate::store) async fn dead_letter(
@@ -90,6 +87,22 @@ impl RedisStore {
             Value::Nil => Ok(Replayed::Gone),
             id => reply::id(&id).map(Replayed::Moved),
         }
+    }
+
+    pub(in crate::store) async fn delete(
+        &self,
+        stream: &str,
+        ids: &[EntryId],
+    ) -> Result<u64, Fault> {
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let mut delete = cmd("XDEL");
+        delete.arg(stream);
+        for id in ids {
+            delete.arg(id.to_string());
+        }
+        reply::number(&self.links.run(stream, &delete).await?)
     }
 
     /// For a letter with more fields than Lua can pass on: a crash between the steps leaves it in

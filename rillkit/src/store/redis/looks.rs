@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{Value, cmd};
+use redis::{Pipeline, Value, cmd};
 
 use super::{RedisStore, reply};
 use crate::entry_id::EntryId;
@@ -91,6 +91,42 @@ impl RedisStore {
         rows.collect()
     }
 
+    pub(in crate::store) async fn still_pending(
+        &self,
+        stream: &str,
+        group: &str,
+        ids: &[EntryId],
+    ) -> Result<Vec<EntryId>, Fault> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let look = |id: &EntryId| {
+            let mut look = cmd("XPENDING");
+            look.arg(stream).arg(group);
+            look.arg(id.to_string()).arg(id.to_string()).arg(1);
+            look
+        };
+        let mut pipeline = Pipeline::with_capacity(ids.len());
+        for id in ids {
+            pipeline.add_command(look(id));
+        }
+        let answers = self.links.run_all(stream, pipeline.ignore_errors()).await?;
+        let mut pending = Vec::new();
+        for (id, answer) in ids.iter().zip(answers) {
+            let answer = match answer {
+                // The slot moved in the middle of the pipeline.
+                Err(sent_on) if self.links.sends_on(&sent_on) => {
+                    self.links.run(stream, &look(id)).await
+                }
+                answer => answer,
+            };
+            if !reply::array(answer?)?.is_empty() {
+                pending.push(*id);
+            }
+        }
+        Ok(pending)
+    }
+
     pub(in crate::store) async fn groups(
         &self,
         stream: &str,
@@ -142,6 +178,36 @@ impl RedisStore {
             .arg("COUNT")
             .arg(count);
         reply::entries(self.links.run(stream, &range).await?)
+    }
+
+    pub(in crate::store) async fn range_back(
+        &self,
+        stream: &str,
+        from: EntryId,
+        to: EntryId,
+        count: usize,
+    ) -> Result<Vec<Entry>, Fault> {
+        let mut range = cmd("XREVRANGE");
+        range
+            .arg(stream)
+            .arg(to.to_string())
+            .arg(from.to_string())
+            .arg("COUNT")
+            .arg(count);
+        reply::entries(self.links.run(stream, &range).await?)
+    }
+
+    pub(in crate::store) async fn len(&self, stream: &str) -> Result<u64, Fault> {
+        reply::number(&self.links.run(stream, cmd("XLEN").arg(stream)).await?)
+    }
+
+    pub(in crate::store) async fn now_ms(&self, stream: &str) -> Result<u64, Fault> {
+        let time = reply::array(self.links.run(stream, &cmd("TIME")).await?)?;
+        let [seconds, micros] = time.as_slice() else {
+            return Err(reply::odd("TIME"));
+        };
+        let ms = reply::number(seconds)?.saturating_mul(1000);
+        Ok(ms.saturating_add(reply::number(micros)? / 1000))
     }
 }
 

@@ -3,9 +3,10 @@
 //! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
 //! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
 //! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`cut`] (trims that go with a publish), [`pending`] (what changes the pending
-//! list), [`letters`] (the DLQ), [`looks`] and [`inspect`] (what changes nothing), and [`roster`]
-//! (what workers say about themselves); [`reader`] is the connection that waits for new entries,
+//! operations are in [`publishing`] and [`cut`] (trims that go with it), [`pending`] (what changes
+//! the pending list), [`letters`] (the DLQ), [`trimming`], [`looks`] and [`inspect`] (what changes
+//! nothing), and [`roster`] (what workers say about themselves);
+//! [`reader`] is the connection that waits for new entries,
 //! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
 //! itself. What an operation means is written in [`store`](super).
 
@@ -24,6 +25,7 @@ mod nodes;
 mod parts;
 mod pending;
 mod permissions;
+mod publishing;
 mod reader;
 mod reply;
 mod roster;
@@ -31,6 +33,7 @@ mod sentinel;
 mod server_facts;
 mod slot;
 mod tls;
+mod trimming;
 
 use std::fmt;
 use std::time::Duration;

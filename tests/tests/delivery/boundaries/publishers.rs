@@ -40,6 +40,32 @@ async fn a_publication() {
     }
 }
 
+/// The same with an id: a lost answer is asked for again, so that it is told.
+const PUBLISHED_ONCE: [(Boundary, &[&str], i64); 4] = [
+    (Boundary::ReplyLost, &["told 1"], 1),
+    (Boundary::RequestLost, &["told 1"], 1),
+    (Boundary::KilledBefore, &[], 0),
+    (Boundary::KilledAfter, &[], 1),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publication_with_an_id() {
+    for (boundary, told, entries) in PUBLISHED_ONCE {
+        let server = Server::start();
+        let (place, proxy) = (Place::on(&server), Proxy::to(server.port()));
+        let word = word(&place, "", script!("publish_once"));
+        let said = act_at(&place, &proxy, "publish_once", &word, boundary);
+        assert_eq!(said, told, "{boundary:?}");
+        assert_eq!(place.length("jobs"), entries, "{boundary:?}");
+        // Whoever publishes it again adds it, or nothing.
+        for _ in 0..2 {
+            let again = place.broker.publish("jobs", &Job::new("job", "ok"));
+            again.id("job").await.expect("published");
+        }
+        assert_eq!(place.length("jobs"), 1, "{boundary:?}");
+    }
+}
+
 /// What the one that replays is told, and how many of two letters it has moved; with the rest another one goes on.
 const REPLAYED: [(Boundary, &[&str], i64); 4] = [
     (Boundary::ReplyLost, &["told Unknown"], 1),

@@ -1,8 +1,10 @@
 //! The program `rillkit` against a real server: what it prints, what it changes, and how it ends.
 
 mod check;
+mod dlq;
 mod ends;
 mod looks;
 mod publish;
 mod scene;
 mod tail;
+mod trim;

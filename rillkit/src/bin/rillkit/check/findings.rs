@@ -270,8 +270,9 @@ fn trimmed(stream: &Stream, group: &Group) -> Option<Finding> {
         count(gone, "message")
     );
     let cure = format!(
-        "keep more than the retries take: raise the limit of whoever trims `{}` (XADD MAXLEN, XTRIM)",
-        stream.name
+        "raise the limit of whoever trims it (`.maxlen`, XADD MAXLEN, XTRIM), or trim it with rillkit trim {}, \
+         which spares what is pending",
+        quoted(&stream.name)
     );
     Some(
         Finding::new(Severity::Error, "trimmed", words, cure)
@@ -362,10 +363,9 @@ fn letters(stream: &Stream, dlq: &Dlq, now: u64) -> Option<Finding> {
         );
         (Severity::Note, "dead-letters", words)
     };
+    let (stream_word, dlq_word) = (quoted(&stream.name), quoted(&dlq.name));
     let cure = format!(
-        "rillkit tail {} --dlq={}",
-        quoted(&stream.name),
-        quoted(&dlq.name)
+        "rillkit dlq stats {stream_word} --queue {dlq_word}; then rillkit dlq replay, or purge"
     );
     Some(Finding::new(severity, code, words, cure).on(stream))
 }

@@ -61,6 +61,30 @@ fn each_line_of_the_input_is_a_message() {
 }
 
 #[test]
+fn what_is_published_again_under_its_id_is_there_once() {
+    let scene = Scene::new();
+    let first = scene.text(&["publish", "jobs", "1", "--id", "order-42"]);
+    let again = scene.text(&["publish", "jobs", "1", "--id", "order-42"]);
+    assert_eq!(first, again);
+    assert_eq!(held(&scene, "jobs").len(), 1);
+    let ran = scene.run_with_input(&["publish", "jobs", "-", "--id", "order-42"], "1\n");
+    assert_eq!(ran.code, 2, "{ran:?}");
+}
+
+#[test]
+fn publishing_can_trim() {
+    let scene = Scene::new();
+    let lines = "0\n".repeat(300);
+    scene.run_with_input(&["publish", "jobs", "-"], &lines);
+    scene.text(&["publish", "jobs", "1", "--maxlen", "100"]);
+    // The server frees a hundred at a time.
+    let length = scene.server.command(&["XLEN", "jobs"]).int();
+    assert!((100..=201).contains(&length), "{length}");
+    let ran = scene.run_with_input(&["publish", "jobs", "-", "--max-age", "1h"], "1\n2\n");
+    assert_eq!(ran.out, "2 messages published\n");
+}
+
+#[test]
 fn what_is_no_json_is_refused() {
     let scene = Scene::new();
     let ran = scene.run(&["publish", "jobs", "plain"]);

@@ -164,6 +164,15 @@ pub(crate) struct Publish {
     /// Adds a header to each message
     #[arg(long, short = 'H', value_name = "NAME=VALUE", value_parser = header)]
     pub(crate) header: Vec<(String, String)>,
+    /// Makes it safe to publish it again: what has the same id is there once, for a day
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Keeps about so many of the newest entries, and drops what is older, handled or not
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) maxlen: Option<u64>,
+    /// Drops entries that are older than this, handled or not
+    #[arg(long, value_name = "TIME", value_parser = time::parse, conflicts_with = "maxlen")]
+    pub(crate) max_age: Option<Duration>,
 }
 
 #[derive(Debug, Group)]

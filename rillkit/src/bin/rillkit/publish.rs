@@ -29,6 +29,10 @@ pub(crate) async fn run(broker: &Broker, ask: Publish, output: &mut Output) -> R
             false => output.line(&id.to_string()),
         };
     }
+    if ask.id.is_some() {
+        let text = "`--id` is the id of one message, and the input may have many".to_owned();
+        return Err(Failure::Usage(text));
+    }
     let mut lines = lines();
     let (mut published, mut last) = (0, None);
     let ended = all(broker, &ask, &mut lines, output, &mut published, &mut last).await;
@@ -58,7 +62,7 @@ async fn all(
         let wrong = chunk.iter().position(Result::is_err);
         let rest = chunk.split_off(wrong.unwrap_or(chunk.len()));
         let bodies: Vec<_> = chunk.drain(..).flatten().collect();
-        if ask.header.is_empty() {
+        if ask.header.is_empty() && ask.maxlen.is_none() && ask.max_age.is_none() {
             let ids = broker.publish_all(&ask.stream, bodies.iter()).await;
             let ids = ids.map_err(|error| {
                 *published += error.published().len() as u64;
@@ -84,6 +88,15 @@ async fn one(broker: &Broker, ask: &Publish, body: &RawValue) -> Result<EntryId,
     let mut publish = broker.publish(&ask.stream, body);
     for (name, value) in &ask.header {
         publish = publish.header(name, value);
+    }
+    if let Some(id) = &ask.id {
+        publish = publish.id(id);
+    }
+    if let Some(length) = ask.maxlen {
+        publish = publish.maxlen(length);
+    }
+    if let Some(age) = ask.max_age {
+        publish = publish.max_age(age);
     }
     Ok(publish.await?)
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+/// What takes less needs no line.
+const BRIEF: Duration = Duration::from_millis(300);
 /// How often it is drawn, at most.
 const EVERY: Duration = Duration::from_millis(100);
 /// Characters of the bar.
@@ -28,7 +30,11 @@ impl Progress {
     }
 
     pub(crate) fn at(&mut self, done: u64) {
-        if !self.watched || self.drawn.is_some_and(|drawn| drawn.elapsed() < EVERY) {
+        let soon = match self.drawn {
+            Some(drawn) => drawn.elapsed() < EVERY,
+            None => self.began.elapsed() < BRIEF,
+        };
+        if !self.watched || soon {
             return;
         }
         self.drawn = Some(Instant::now());

@@ -31,6 +31,7 @@ macro_rules! examples {
 
 examples! {
     ack_policies
+    attempts
     backoff
     decode_errors
     graceful_stop

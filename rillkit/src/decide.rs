@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::error_text::{ErrorText, capped};
 use crate::message::Mark;
 use crate::policy::{AckPolicy, Policy};
 
@@ -12,11 +13,11 @@ pub(crate) enum Verdict {
     /// The handler returned Ok, with the mark it had set.
     Done,
     /// It returned an error.
-    Failed(String),
+    Failed(ErrorText),
     /// It asked for a delay of its own.
-    RetryAfter(Duration, String),
+    RetryAfter(Duration, ErrorText),
     /// It said that no retry can help.
-    Rejected(String),
+    Rejected(ErrorText),
     /// The entry could not be decoded, so there was no run.
     Malformed(String),
     /// It panicked with this text.
@@ -68,6 +69,9 @@ pub(crate) enum Action {
     Nothing,
 }
 
+/// In the attempt history: a run under the policy `manual` that said nothing. No dead letter's reason.
+const UNMARKED: &str = "unmarked";
+
 /// The text of a message that was handed out too often.
 pub(crate) const EXHAUSTED: &str = "retries exhausted";
 
@@ -95,7 +99,9 @@ pub(crate) fn decide(
     match verdict {
         Verdict::Interrupted => return Action::HandBack,
         Verdict::Malformed(error) => return Action::DeadLetter(Reason::Decode, error.clone()),
-        Verdict::Rejected(error) => return Action::DeadLetter(Reason::Rejected, error.clone()),
+        Verdict::Rejected(error) => {
+            return Action::DeadLetter(Reason::Rejected, error.text.clone());
+        }
         Verdict::Done
         | Verdict::Failed(_)
         | Verdict::RetryAfter(..)
@@ -103,9 +109,7 @@ pub(crate) fn decide(
         | Verdict::TimedOut(_) => {}
     }
     match mark {
-        Some(Mark::Reject(reason)) => {
-            Action::DeadLetter(Reason::Rejected, crate::error_text::capped(reason))
-        }
+        Some(Mark::Reject(reason)) => Action::DeadLetter(Reason::Rejected, capped(reason)),
         Some(Mark::Nack) => retry_or_dead_letter(deliveries, verdict, policy, random),
         Some(Mark::Ack) => Action::Ack,
         None => match (policy.ack_policy, verdict) {
@@ -155,16 +159,33 @@ fn failure(verdict: &Verdict) -> (Reason, String) {
     }
 }
 
+/// What the attempt history says of a failed delivery: why, in one word, and the error.
+pub(crate) fn told(verdict: &Verdict, mark: Option<&Mark>) -> (&'static str, ErrorText) {
+    match (verdict, mark) {
+        (Verdict::Rejected(error), _) => (Reason::Rejected.name(), error.clone()),
+        (Verdict::Malformed(error), _) => (Reason::Decode.name(), error.into()),
+        (_, Some(Mark::Reject(reason))) => (Reason::Rejected.name(), reason.into()),
+        (Verdict::Failed(error) | Verdict::RetryAfter(_, error), _) => {
+            (Reason::Error.name(), error.clone())
+        }
+        (Verdict::Done, None) => (UNMARKED, "the handler ended without a mark".into()),
+        _ => {
+            let (reason, error) = failure(verdict);
+            (reason.name(), error.into())
+        }
+    }
+}
+
 impl Verdict {
     /// The text for the log and the DLQ.
     pub(crate) fn error(&self) -> String {
         match self {
             Self::Done => "nacked by the handler".to_owned(),
-            Self::Failed(error)
-            | Self::RetryAfter(_, error)
-            | Self::Rejected(error)
-            | Self::Malformed(error) => error.clone(),
-            Self::Panicked(text) => crate::error_text::capped(&format!("handler panicked: {text}")),
+            Self::Failed(error) | Self::RetryAfter(_, error) | Self::Rejected(error) => {
+                error.text.clone()
+            }
+            Self::Malformed(error) => error.clone(),
+            Self::Panicked(text) => capped(&format!("handler panicked: {text}")),
             Self::TimedOut(limit) => format!("handler timed out after {} ms", limit.as_millis()),
             Self::Interrupted => "interrupted by the stop".to_owned(),
         }
@@ -188,9 +209,9 @@ mod tests {
     fn verdicts() -> Vec<Verdict> {
         vec![
             Verdict::Done,
-            Verdict::Failed("bad".to_owned()),
-            Verdict::RetryAfter(Duration::from_secs(9), "later".to_owned()),
-            Verdict::Rejected("no".to_owned()),
+            Verdict::Failed("bad".into()),
+            Verdict::RetryAfter(Duration::from_secs(9), "later".into()),
+            Verdict::Rejected("no".into()),
             Verdict::Malformed("not JSON".to_owned()),
             Verdict::Panicked("oh".to_owned()),
             Verdict::TimedOut(Duration::from_millis(50)),
@@ -211,10 +232,12 @@ mod tests {
     ) -> Action {
         let failed = match verdict {
             Verdict::Done => letter(Reason::Error, "nacked by the handler"),
-            Verdict::Failed(error) | Verdict::RetryAfter(_, error) => letter(Reason::Error, error),
+            Verdict::Failed(error) | Verdict::RetryAfter(_, error) => {
+                letter(Reason::Error, &error.text)
+            }
             Verdict::Panicked(_) => letter(Reason::Panic, "handler panicked: oh"),
             Verdict::TimedOut(_) => letter(Reason::Timeout, "handler timed out after 50 ms"),
-            Verdict::Rejected(error) => return letter(Reason::Rejected, error),
+            Verdict::Rejected(error) => return letter(Reason::Rejected, &error.text),
             Verdict::Malformed(error) => return letter(Reason::Decode, error),
             Verdict::Interrupted => return Action::HandBack,
         };
@@ -286,6 +309,35 @@ mod tests {
     }
 
     #[test]
+    fn the_history_says_of_a_failed_delivery_what_its_letter_would() {
+        let manual = policy(AckPolicy::Manual, Some(0));
+        let retried = policy(AckPolicy::NackOnError, Some(0));
+        for policy in [manual, retried] {
+            for verdict in verdicts() {
+                for mark in [
+                    None,
+                    Some(Mark::Nack),
+                    Some(Mark::Reject("marked".to_owned())),
+                ] {
+                    let action = decide(1, &verdict, mark.as_ref(), false, &policy, 0.0);
+                    let Action::DeadLetter(reason, error) = action else {
+                        continue;
+                    };
+                    let (word, told) = told(&verdict, mark.as_ref());
+                    let cell = format!("{verdict:?} {mark:?}");
+                    if reason != Reason::Exhausted {
+                        assert_eq!((word, told.text), (reason.name(), error), "{cell}");
+                    } else if verdict == Verdict::Done {
+                        assert_eq!(word, "unmarked", "{cell}");
+                    } else {
+                        assert_eq!(told.text, verdict.error(), "{cell}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_message_is_admitted_as_often_as_it_may_run() {
         let two = policy(AckPolicy::NackOnError, Some(2));
         assert_eq!(admit(0, &two), None);
@@ -318,7 +370,7 @@ mod tests {
     #[test]
     fn jitter_is_added_and_never_subtracted() {
         let policy = policy(AckPolicy::NackOnError, Some(2)).jitter(0.5);
-        let failed = Verdict::Failed("bad".to_owned());
+        let failed = Verdict::Failed("bad".into());
         assert_eq!(
             decide(1, &failed, None, false, &policy, 0.0),
             Action::Retry(LEASE)

@@ -60,6 +60,15 @@ impl Fields {
             .sum()
     }
 
+    /// The same with another value of the last one.
+    pub(crate) fn with_last(&self, value: impl FnOnce(&[u8]) -> Vec<u8>) -> Self {
+        let mut fields = self.clone();
+        if let Some((_, last)) = fields.0.last_mut() {
+            *last = value(last);
+        }
+        fields
+    }
+
     /// Sets the first field of this name, or adds it where there is none.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
         match self

@@ -114,6 +114,17 @@ pub(crate) struct Census {
     pub(crate) polls_in_place: bool,
 }
 
+/// What is to be acked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settling {
+    /// Those that nobody else can have taken.
+    pub(crate) plain: Vec<EntryId>,
+    /// The rest, with their fences.
+    pub(crate) fenced: Vec<Token>,
+    /// Those of both that had been handed out before.
+    pub(crate) again: Vec<Token>,
+}
+
 /// What the keeper has to do for a consumer.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
@@ -225,29 +236,31 @@ impl InHand {
 
     /// Marks entries as settling and sorts them: those that nobody else can have taken, since they
     /// were touched within `fresh`, and the rest with their fences. What was lost is in neither.
-    pub(crate) fn settling(
-        &self,
-        ids: &[EntryId],
-        fresh: Duration,
-        now: Instant,
-    ) -> (Vec<EntryId>, Vec<Token>) {
+    pub(crate) fn settling(&self, ids: &[EntryId], fresh: Duration, now: Instant) -> Settling {
         let mut held = self.lock();
-        let (mut plain, mut fenced) = (Vec::with_capacity(ids.len()), Vec::new());
+        let mut settling = Settling {
+            plain: Vec::with_capacity(ids.len()),
+            ..Settling::default()
+        };
         for id in ids {
             let Some(held) = held.get_mut(id).filter(|held| !held.lost) else {
                 continue;
             };
             held.stage = Stage::Settling;
+            let token = Token {
+                id: *id,
+                deliveries: held.deliveries,
+            };
             if now.duration_since(held.touched) < fresh {
-                plain.push(*id);
+                settling.plain.push(*id);
             } else {
-                fenced.push(Token {
-                    id: *id,
-                    deliveries: held.deliveries,
-                });
+                settling.fenced.push(token);
+            }
+            if token.deliveries > 1 {
+                settling.again.push(token);
             }
         }
-        (plain, fenced)
+        settling
     }
 
     /// Notes which handler is polled in place from now on.
@@ -478,8 +491,9 @@ mod tests {
             token(3, 1).id,
             token(9, 1).id,
         ];
-        let (plain, fenced) = hand.settling(&ids, LEASE / 2, now + LEASE);
-        assert_eq!(plain, [token(2, 1).id]);
-        assert_eq!(fenced, [token(1, 1)]);
+        let settling = hand.settling(&ids, LEASE / 2, now + LEASE);
+        assert_eq!(settling.plain, [token(2, 1).id]);
+        assert_eq!(settling.fenced, [token(1, 1)]);
+        assert_eq!(settling.again, [token(2, 4)]);
     }
 }

@@ -27,7 +27,7 @@ pub fn decode(subscription: &Subscription, message: &Message) -> bool {
 /// Decides about a failed delivery.
 #[must_use]
 pub fn decide(deliveries: u64) -> bool {
-    static FAILED: LazyLock<Verdict> = LazyLock::new(|| Verdict::Failed("bad input".to_owned()));
+    static FAILED: LazyLock<Verdict> = LazyLock::new(|| Verdict::Failed("bad input".into()));
     let action = decide::decide(deliveries, &FAILED, None, false, &Policy::DEFAULT, 0.5);
     matches!(action, decide::Action::Retry(_))
 }

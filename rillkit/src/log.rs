@@ -101,6 +101,17 @@ pub(crate) fn dlq_unusable(consumer: &Consumer, dlq: &str, fault: &Fault) {
     tracing::warn!(target: "rillkit", stream, group, dlq, "the DLQ {dlq} cannot be used, messages that fail will stay pending: {fault}");
 }
 
+/// What failed before is not told; once for each worker.
+pub(crate) fn no_history(consumer: &Consumer, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        "what failed deliveries said is not kept beside stream {stream}, so that dead letters tell of the last one alone: {fault}"
+    );
+}
+
 /// A dead letter without fields of its own has nothing to move back.
 pub(crate) fn not_replayed(dlq: &str, id: EntryId) {
     tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: it would be an entry without fields");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error_text::error_text;
+use crate::error_text::ErrorText;
 
 /// Any error, boxed: what `?` makes of an error type, a `String` or a `&str`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -164,9 +164,9 @@ impl<T, E: Into<BoxError>> ResultExt<T> for Result<T, E> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    Failed(String),
-    RetryAfter(Duration, String),
-    Rejected(String),
+    Failed(ErrorText),
+    RetryAfter(Duration, ErrorText),
+    Rejected(ErrorText),
 }
 
 /// What a handler may return: `()`, or `Result<(), E>` with any error type.
@@ -193,7 +193,7 @@ impl<E: Into<HandlerError>> IntoOutcome for Result<(), E> {
             return Outcome::Done;
         };
         let HandlerError { class, error } = error.into();
-        let text = error_text(&error);
+        let text = ErrorText::of(&error);
         match class {
             Class::Failed => Outcome::Failed(text),
             Class::RetryAfter(delay) => Outcome::RetryAfter(delay, text),
@@ -209,14 +209,14 @@ mod tests {
     #[test]
     fn any_error_is_a_failed_delivery() {
         let io = Err::<(), _>(std::io::Error::other("disk full"));
-        assert_eq!(io.into_outcome(), Outcome::Failed("disk full".to_owned()));
+        assert_eq!(io.into_outcome(), Outcome::Failed("disk full".into()));
         assert_eq!(
             Err::<(), _>("text").into_outcome(),
-            Outcome::Failed("text".to_owned())
+            Outcome::Failed("text".into())
         );
         assert_eq!(
             Err::<(), _>(String::new()).into_outcome(),
-            Outcome::Failed("error without a message".to_owned())
+            Outcome::Failed("".into())
         );
         assert_eq!(Ok::<(), String>(()).into_outcome(), Outcome::Done);
     }
@@ -232,11 +232,11 @@ mod tests {
         }
         assert_eq!(
             reject().into_outcome(),
-            Outcome::Rejected("invalid digit found in string".to_owned())
+            Outcome::Rejected("invalid digit found in string".into())
         );
         assert_eq!(
             later().into_outcome(),
-            Outcome::RetryAfter(Duration::from_secs(3), "busy".to_owned())
+            Outcome::RetryAfter(Duration::from_secs(3), "busy".into())
         );
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::entry_id::EntryId;
+use crate::history::History;
 use crate::in_hand::InHand;
 use crate::log;
 use crate::policy::Policy;
@@ -30,6 +31,7 @@ pub(crate) struct Post {
     pub(crate) store: Store,
     pub(crate) hand: InHand,
     pub(crate) pulse: Pulse,
+    pub(crate) history: History,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
     floor: Mutex<Option<EntryId>>,
@@ -57,6 +59,7 @@ impl Post {
             store,
             hand: InHand::default(),
             pulse: Pulse::new(),
+            history: History::default(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),
             complained: Mutex::default(),

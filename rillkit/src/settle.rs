@@ -15,12 +15,16 @@ use crate::decide::Reason;
 use crate::dlq;
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
+use crate::failed_delivery::FailedDelivery;
+use crate::fields::Fields;
+use crate::history;
+use crate::in_hand::Settling;
 use crate::log;
 use crate::message::Message;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
-use crate::store::{Fault, FaultClass, Fenced, Return, Token};
+use crate::store::{Fault, FaultClass, Fenced, Return, Rows, Token};
 use crate::worker::Event;
 
 /// Ids in one ack.
@@ -135,16 +139,16 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
 
 async fn ack(post: &Post, ids: &[EntryId]) {
     let (mut backoff, mut failed) = (Backoff::short(), false);
-    loop {
+    let acked = loop {
         post.pulse.beat(Part::Settling);
         // Nobody else takes an entry that was touched within its lease; half of it is the margin
         // for the way to the server.
-        let (plain, fenced) = post
+        let settling = post
             .hand
             .settling(ids, post.policy().lease() / 2, Instant::now());
-        match ack_once(post, &plain, &fenced).await {
-            Ok(()) => break,
-            Err(fault) if fault.class == FaultClass::EnsureGroup => break,
+        match ack_once(post, settling).await {
+            Ok(again) => break again,
+            Err(fault) if fault.class == FaultClass::EnsureGroup => break Vec::new(),
             Err(fault) => {
                 failed = true;
                 post.pulse.cannot_ack(&fault);
@@ -154,28 +158,36 @@ async fn ack(post: &Post, ids: &[EntryId]) {
             }
         }
         if post.wait_or_give_up(backoff.wait()).await {
-            break;
+            break Vec::new();
         }
-    }
+    };
     if failed {
         post.pulse.can_ack();
     }
     post.hand.release(ids.iter().copied());
+    history::forget(post, &acked).await;
 }
 
-async fn ack_once(post: &Post, plain: &[EntryId], fenced: &[Token]) -> Result<(), Fault> {
+/// Acks; which of them had been handed out before.
+async fn ack_once(post: &Post, settling: Settling) -> Result<Vec<Token>, Fault> {
+    let Settling {
+        plain,
+        fenced,
+        mut again,
+    } = settling;
     if !plain.is_empty() {
-        post.store.ack(&post.consumer, plain).await?;
+        post.store.ack(&post.consumer, &plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(&post.consumer, fenced).await?;
+        let answers = post.store.ack_fenced(&post.consumer, &fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
+                again.retain(|other| other.id != token.id);
                 post.lease_lost(token.id);
             }
         }
     }
-    Ok(())
+    Ok(again)
 }
 
 async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Error>>)>) {
@@ -184,7 +196,7 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
         .collect();
     let answers = post.store.ack_fenced(&post.consumer, &tokens).await;
-    let mut done = HashSet::new();
+    let (mut done, mut acked) = (HashSet::new(), Vec::new());
     for (place, (token, answer)) in waiting.into_iter().enumerate() {
         let id = token.id;
         let result = match &answers {
@@ -192,6 +204,9 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
                 Some(Fenced::Done) => {
                     post.hand.release([id]);
                     done.insert(id);
+                    if token.deliveries > 1 {
+                        acked.push(token);
+                    }
                     Ok(())
                 }
                 // Asked for twice at once.
@@ -209,6 +224,7 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         // Who asked may have been dropped.
         let _ = answer.send(result);
     }
+    history::forget(post, &acked).await;
 }
 
 /// Acks a message whose policy is at most once, just before its run; whether it may run.
@@ -239,18 +255,21 @@ pub(crate) async fn ack_before_run(post: &Post, message: &Message) -> bool {
 }
 
 /// Moves a message to the DLQ. Until that can be written, the message stays pending and in hand.
-pub(crate) async fn dead_letter(post: Arc<Post>, message: Message, reason: Reason, error: String) {
+/// With it goes what is kept about earlier deliveries, and `last`.
+pub(crate) async fn dead_letter(
+    post: Arc<Post>,
+    message: Message,
+    reason: Reason,
+    error: String,
+    last: Option<FailedDelivery>,
+) {
     let (id, delivery) = (message.id(), message.deliveries());
     let moved = || log::dead_letter(&post.consumer, id, delivery, &post.dlq, reason, &error);
     post.hand.set_stage(id, crate::in_hand::Stage::Settling);
-    let letter = dlq::letter(&post, &message, reason, &error);
+    let letter = dlq::letter(&post, &message, reason, &error, last.as_ref());
     let (mut short, mut slow, mut unknown) = (Backoff::short(), Backoff::slow(), false);
     while let Some(token) = post.hand.token(id) {
-        let wait = match post
-            .store
-            .dead_letter(&post.consumer, token, &post.dlq, &letter)
-            .await
-        {
+        let wait = match move_letter(&post, token, &letter).await {
             Ok(Fenced::Done) => {
                 moved();
                 break;
@@ -283,6 +302,29 @@ pub(crate) async fn dead_letter(post: Arc<Post>, message: Message, reason: Reaso
         }
     }
     post.hand.release([id]);
+}
+
+/// Moves it with what is kept about it, unless that alone is forbidden.
+async fn move_letter(post: &Post, token: Token, letter: &Fields) -> Result<Fenced, Fault> {
+    let send = async |rows| {
+        let (store, consumer) = (&post.store, &post.consumer);
+        store
+            .dead_letter(consumer, token, &post.dlq, letter, rows)
+            .await
+    };
+    if token.deliveries == 1 || !post.history.is_on() {
+        return send(Rows::Left).await;
+    }
+    match send(Rows::Moved).await {
+        Err(fault) if fault.is_permission() => {
+            let moved = send(Rows::Left).await;
+            if moved.is_ok() {
+                history::trouble(post, &fault);
+            }
+            moved
+        }
+        moved => moved,
+    }
 }
 
 /// Starts the idle time of failed runs now. Returns those that are another's. That the server

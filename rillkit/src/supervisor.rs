@@ -103,7 +103,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
             if body.contains("never") || body.contains("fails") && delivery == 1 {
-                return Outcome::Failed("not yet".to_owned());
+                return Outcome::Failed("not yet".into());
             }
             Outcome::Done
         }))

@@ -37,6 +37,8 @@ const LEAST: Duration = Duration::from_millis(50);
 const FLOOR_EVERY: u32 = 4;
 /// How often consumers of workers that are gone are looked for.
 const TIDY_EVERY: Duration = Duration::from_secs(600);
+/// Looks at the history in one tidying; the next goes on from there.
+const HISTORY_LOOKS: usize = 100;
 /// How long a consumer of ours must have been idle to count as gone. Older servers do not count an
 /// empty read as a sign of life, so that a quiet worker's may be removed: its next read makes it
 /// again.
@@ -52,6 +54,8 @@ pub(crate) struct Takeover {
     looks: u32,
     tidy_at: Instant,
     roster: Roster,
+    /// How far the history was tidied.
+    history_from: u64,
 }
 
 /// Whether a consumer shows signs of life.
@@ -78,6 +82,7 @@ impl Takeover {
             looks: 0,
             tidy_at: Instant::now(),
             roster: Roster::new(),
+            history_from: 0,
         }
     }
 
@@ -103,6 +108,8 @@ impl Takeover {
         if self.tidy_at <= Instant::now() {
             self.tidy_at = Instant::now() + TIDY_EVERY.mul_f64(0.5 + fastrand::f64() / 2.0);
             unless_forbidden(self.tidy().await)?;
+            // What stays is found the next time.
+            let _ = self.tidy_history().await;
         }
         let summary = self
             .post
@@ -169,6 +176,21 @@ impl Takeover {
         }
         if removed > 0 {
             log::consumers_removed(&self.post.consumer, removed);
+        }
+        Ok(())
+    }
+
+    /// Forgets what is kept about messages that somebody else acked or that were trimmed: who does not
+    /// know of it, leaves it behind.
+    async fn tidy_history(&mut self) -> Result<(), Fault> {
+        for _ in 0..HISTORY_LOOKS {
+            let Post {
+                store, consumer, ..
+            } = &*self.post;
+            self.history_from = store.tidy_history(consumer, self.history_from).await?;
+            if self.history_from == 0 {
+                break;
+            }
         }
         Ok(())
     }

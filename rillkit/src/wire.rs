@@ -26,9 +26,10 @@ pub(crate) mod dead {
     pub(crate) const HANDLER: &str = "x-handler";
     pub(crate) const CONSUMER: &str = "x-consumer";
     pub(crate) const FAILED_AT: &str = "x-failed-at";
+    pub(crate) const ATTEMPTS: &str = "x-attempts";
 
     /// All of them: replaced when an entry is dead-lettered again, dropped when it is replayed.
-    pub(crate) const ALL: [&str; 9] = [
+    pub(crate) const ALL: [&str; 10] = [
         ORIGINAL_ID,
         STREAM,
         GROUP,
@@ -38,6 +39,7 @@ pub(crate) mod dead {
         HANDLER,
         CONSUMER,
         FAILED_AT,
+        ATTEMPTS,
     ];
 
     pub(crate) fn is_ours(name: &[u8]) -> bool {

@@ -23,6 +23,7 @@ use self::crew::Crew;
 use crate::decide::{self, Reason, Verdict};
 use crate::entry_id::EntryId;
 use crate::extract::States;
+use crate::history;
 use crate::lane::Lane;
 use crate::lease::{Kept, LeaseKeeper};
 use crate::log;
@@ -33,7 +34,7 @@ use crate::post::Post;
 use crate::pulse::{BEAT, Part};
 use crate::retries::Retries;
 use crate::settle::{self, Settler};
-use crate::store::{Fault, Return, Take, Taken, Token};
+use crate::store::{Fault, Return, Row, Take, Taken, Token};
 use crate::takeover::OFFERS;
 
 /// Handlers started in a row before the loop looks at what else there is.
@@ -122,6 +123,8 @@ pub(crate) struct Worker {
     usual_bytes: usize,
     acked: Vec<EntryId>,
     touches: Vec<Token>,
+    /// What is to be kept about deliveries that failed.
+    failed: Vec<Row>,
     returns: Vec<Return>,
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
@@ -166,6 +169,7 @@ impl Worker {
             usual_bytes: 0,
             acked: Vec::new(),
             touches: Vec::new(),
+            failed: Vec::new(),
             returns: Vec::new(),
             steps: 0,
             letters: HashSet::new(),
@@ -271,7 +275,9 @@ impl Worker {
                     .collect();
             }
             Event::Exhausted(message) => {
-                self.dead_letter(message, Reason::Exhausted, decide::EXHAUSTED.to_owned());
+                // Its runs died with their workers: nothing more is known of the last.
+                let error = decide::EXHAUSTED.to_owned();
+                self.dead_letter(message, Reason::Exhausted, error, None);
             }
             Event::Finished {
                 message,
@@ -288,7 +294,7 @@ impl Worker {
                     self.pace.note(run, longest_poll);
                     self.post.pulse.ran(run);
                 }
-                self.ended(&message, &verdict);
+                self.ended(&message, &verdict, run);
                 self.post.run_ends();
             }
             Event::Claimed { takes, taken, at } => self.claimed(takes, taken, at),
@@ -348,6 +354,10 @@ impl Worker {
                     let _ = events.send(Event::Lost(lost));
                 }
             });
+        }
+        if !self.failed.is_empty() {
+            let rows = std::mem::take(&mut self.failed);
+            self.step(|post, _| async move { history::keep(&post, &rows).await });
         }
         if !self.returns.is_empty() {
             let returns = std::mem::take(&mut self.returns);

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::decide::Reason;
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
+use crate::failed_delivery::FailedDelivery;
 use crate::fields::Fields;
 use crate::message::Message;
 use crate::post::Post;
@@ -16,8 +17,15 @@ use crate::store::Entry;
 use crate::wire::{self, dead};
 
 /// The DLQ entry of a message: its own fields, unchanged and in order, then what is known about its
-/// end. Fields of an earlier end are replaced.
-pub(crate) fn letter(post: &Post, message: &Message, reason: Reason, error: &str) -> Fields {
+/// end. Fields of an earlier end are replaced. The last field is the list of failed deliveries, with
+/// the last one alone: the store puts those in front that are kept.
+pub(crate) fn letter(
+    post: &Post,
+    message: &Message,
+    reason: Reason,
+    error: &str,
+    last: Option<&FailedDelivery>,
+) -> Fields {
     let mut letter = own(message.fields());
     // For people to read; nothing is decided by it.
     let now = SystemTime::now()
@@ -32,6 +40,8 @@ pub(crate) fn letter(post: &Post, message: &Message, reason: Reason, error: &str
     letter.push(dead::HANDLER, post.subscription.path());
     letter.push(dead::CONSUMER, &*post.consumer.name);
     letter.push(dead::FAILED_AT, now.as_millis().to_string());
+    let last = last.map(FailedDelivery::to_json).unwrap_or_default();
+    letter.push(dead::ATTEMPTS, format!("[{last}]"));
     letter
 }
 
@@ -118,6 +128,12 @@ impl Letter {
     pub fn failed_at(&self) -> Option<SystemTime> {
         let ms = self.fields.text(dead::FAILED_AT)?.parse().ok()?;
         UNIX_EPOCH.checked_add(Duration::from_millis(ms))
+    }
+
+    /// The deliveries that failed, as far as they are known; see [`FailedDelivery::all_in`].
+    #[must_use]
+    pub fn attempts(&self) -> Vec<FailedDelivery> {
+        FailedDelivery::all_in(&self.fields)
     }
 
     /// How often it was replayed before it failed this time.

@@ -141,6 +141,22 @@ pub(crate) struct Peer {
     pub(crate) idle: Duration,
 }
 
+/// What is kept about one failed delivery: a JSON object. See [`history`](crate::history).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) token: Token,
+    pub(crate) text: String,
+}
+
+/// What becomes of the rows that are kept about a message when it is dead-lettered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// They go into the letter's last field, a JSON list, in front of what it holds.
+    Moved,
+    /// They stay where they are.
+    Left,
+}
+
 /// Where a group starts to read when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -411,15 +427,41 @@ impl Store {
         ask!(self, it => it.give(consumer, to, returns))
     }
 
-    /// Adds `letter` to the DLQ and acks the entry, in this order and in one step.
+    /// Adds `letter` to the DLQ and acks the entry, in this order and in one step. Rows that cannot be
+    /// moved into it do not keep it back.
     pub(crate) async fn dead_letter(
         &self,
         consumer: &Consumer,
         token: Token,
         dlq: &str,
         letter: &Fields,
+        rows: Rows,
     ) -> Result<Fenced, Fault> {
-        ask!(self, it => it.dead_letter(consumer, token, dlq, letter))
+        ask!(self, it => it.dead_letter(consumer, token, dlq, letter, rows))
+    }
+
+    /// Keeps what is known about failed deliveries, each in the row that its number has.
+    pub(crate) async fn keep_history(
+        &self,
+        consumer: &Consumer,
+        rows: &[Row],
+    ) -> Result<(), Fault> {
+        ask!(self, it => it.keep_history(consumer, rows))
+    }
+
+    /// Forgets what is kept about the deliveries before these.
+    pub(crate) async fn forget_history(
+        &self,
+        consumer: &Consumer,
+        tokens: &[Token],
+    ) -> Result<(), Fault> {
+        ask!(self, it => it.forget_history(consumer, tokens))
+    }
+
+    /// Looks on through the rows of the consumer's group, some at a time, and forgets those of
+    /// entries that are not pending. Where to go on from; 0 is the beginning, and the end.
+    pub(crate) async fn tidy_history(&self, consumer: &Consumer, from: u64) -> Result<u64, Fault> {
+        ask!(self, it => it.tidy_history(consumer, from))
     }
 
     /// The group's pending list at a glance.

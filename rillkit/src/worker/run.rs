@@ -12,6 +12,7 @@ use super::{Event, Worker};
 use crate::attempt::Attempt;
 use crate::decide::{self, Action, Reason, Verdict};
 use crate::entry_id::EntryId;
+use crate::failed_delivery::FailedDelivery;
 use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
@@ -19,6 +20,7 @@ use crate::panic::caught;
 use crate::policy::AckPolicy;
 use crate::pulse::Part;
 use crate::settle;
+use crate::store::{Row, Token};
 
 impl Worker {
     pub(super) fn start_message(&mut self, message: Message) {
@@ -26,7 +28,7 @@ impl Worker {
         let started = Instant::now();
         let mut attempt = match Attempt::begin(self.post.subscription.call, &message) {
             Ok(attempt) => attempt,
-            Err(verdict) => return self.ended(&message, &verdict),
+            Err(verdict) => return self.ended(&message, &verdict, started.elapsed()),
         };
         if self.post.policy().ack_policy == AckPolicy::AckFirst || !self.pace.polls_in_place() {
             return self.spawn(message, attempt, started, Duration::ZERO);
@@ -37,7 +39,7 @@ impl Worker {
         match poll {
             Poll::Ready(verdict) => {
                 self.pace.note(took, took);
-                self.ended(&message, &verdict);
+                self.ended(&message, &verdict, took);
             }
             Poll::Pending => self.spawn(message, attempt, started, took),
         }
@@ -81,8 +83,8 @@ impl Worker {
         self.at_work = None;
     }
 
-    /// A delivery has ended: logs it, decides, and sets going what follows.
-    pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict) {
+    /// A delivery has ended, after `run`: logs it, decides, and sets going what follows.
+    pub(super) fn ended(&mut self, message: &Message, verdict: &Verdict, run: Duration) {
         self.some_ended = true;
         let (id, delivery) = (message.id(), message.deliveries());
         self.at_work = Some(id);
@@ -116,16 +118,32 @@ impl Worker {
             random,
         ) {
             Action::Ack => self.acked.push(id),
-            Action::Retry(delay) | Action::Leave(delay) => self.wait(id, delivery, delay),
-            Action::DeadLetter(reason, error) => self.dead_letter(message.clone(), reason, error),
+            Action::Retry(delay) | Action::Leave(delay) => {
+                if let Some(token) = self.wait(id, delivery, delay)
+                    && self.post.history.is_on()
+                {
+                    let text = self.failed(message, verdict, run).to_json();
+                    self.failed.push(Row { token, text });
+                }
+            }
+            Action::DeadLetter(reason, error) => {
+                let last = self.failed(message, verdict, run);
+                self.dead_letter(message.clone(), reason, error, Some(last));
+            }
             Action::HandBack => self.return_unstarted(message),
             Action::Nothing => self.post.hand.release([id]),
         }
         self.at_work = None;
     }
 
-    /// Lets a failed message wait for its next delivery.
-    fn wait(&mut self, id: EntryId, delivery: u64, delay: Duration) {
+    /// What there is to tell of a delivery that failed just now.
+    fn failed(&self, message: &Message, verdict: &Verdict, run: Duration) -> FailedDelivery {
+        let told = decide::told(verdict, message.mark().as_ref());
+        FailedDelivery::now(message.deliveries(), &self.post.consumer.name, run, told)
+    }
+
+    /// Lets a failed message wait for its next delivery, unless another consumer has it.
+    fn wait(&mut self, id: EntryId, delivery: u64, delay: Duration) -> Option<Token> {
         let now = Instant::now();
         // Everybody else goes by the formula; what is due later is held until that fits.
         let formula = self.post.policy().delay(delivery);
@@ -135,8 +153,8 @@ impl Worker {
             .map(|more| later(now, more));
         let untouched = self.post.hand.untouched(id, now);
         let Some(token) = self.post.hand.token(id) else {
-            // Another consumer has it.
-            return self.post.hand.release([id]);
+            self.post.hand.release([id]);
+            return None;
         };
         let due = later(now, delay);
         self.post
@@ -148,14 +166,21 @@ impl Worker {
         if !self.stopping && untouched.is_none_or(|idle| idle > short) {
             self.touches.push(token);
         }
+        Some(token)
     }
 
-    pub(super) fn dead_letter(&mut self, message: Message, reason: Reason, error: String) {
+    pub(super) fn dead_letter(
+        &mut self,
+        message: Message,
+        reason: Reason,
+        error: String,
+        last: Option<FailedDelivery>,
+    ) {
         let id = message.id();
         self.letters.insert(id);
         let (post, events) = (Arc::clone(&self.post), self.sender.clone());
         let mut letter = Box::pin(async move {
-            let ended = caught(settle::dead_letter(post, message, reason, error)).await;
+            let ended = caught(settle::dead_letter(post, message, reason, error, last)).await;
             let _ = events.send(Event::LetterEnded(id));
             if let Err(panic) = ended {
                 let _ = events.send(Event::Broken(Part::Settling, panic));

@@ -109,7 +109,7 @@ async fn bad_entries_are_dead_byte_for_byte_and_good_ones_between_them_run() {
         );
         assert_eq!(letter.get("x-deliveries"), "1");
         assert_eq!(letter.get("x-reason"), "decode");
-        let own = letter.0.len() - 9;
+        let own = letter.0.len() - 10;
         assert!(
             letter.0[..own] == fields[..],
             "{error}: the fields are not kept"

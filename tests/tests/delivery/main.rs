@@ -10,6 +10,7 @@ mod failover;
 mod faults;
 mod group;
 mod health;
+mod history;
 mod kill;
 mod latency;
 mod lease;

@@ -94,7 +94,8 @@ async fn the_reference_run(place: Place) {
     }
     assert_eq!(letter.0[9].0, b"x-failed-at");
     assert!(letter.get("x-failed-at").parse::<u64>().is_ok());
-    assert_eq!(letter.0.len(), 10);
+    assert_eq!(letter.0[10].0, b"x-attempts");
+    assert_eq!(letter.0.len(), 11);
 
     mended.0.store(true, Ordering::Relaxed);
     assert_eq!(broker.replay_dlq("jobs").await, Ok(1));

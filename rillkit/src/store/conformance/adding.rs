@@ -54,6 +54,33 @@ pub(super) async fn refuses_one_entry_and_keeps_the_others(store: &Store) {
     assert_eq!(ids(&place.all(place.stream).await), kept);
 }
 
+pub(super) async fn tells_each_of_many_at_once_its_own_id(store: &Store) {
+    let place = Place::new(store).await;
+    let publish = |number: usize| {
+        let (store, stream) = (store.clone(), place.stream);
+        tokio::spawn(async move {
+            let entry = match number {
+                150 => Fields::default(),
+                number => body(number),
+            };
+            let answers = store.publish(stream, &[entry], None).await;
+            answers.unwrap().remove(0).ok()
+        })
+    };
+    let tasks: Vec<_> = (0..300).map(publish).collect();
+    let mut told = Vec::new();
+    for (number, task) in tasks.into_iter().enumerate() {
+        match task.await.unwrap() {
+            Some(id) => told.push((id, body(number))),
+            None => assert_eq!(number, 150),
+        }
+    }
+    told.sort_by_key(|(id, _)| *id);
+    let entries = place.all(place.stream).await.into_iter();
+    let there: Vec<_> = entries.map(|entry| (entry.id, entry.fields)).collect();
+    assert_eq!(there, told);
+}
+
 pub(super) async fn creates_a_group_once(store: &Store) {
     let place = Place::new(store).await;
     let start = Start::After(EntryId::MIN);

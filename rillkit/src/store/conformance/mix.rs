@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{GROUP, Place, body, fresh_name};
 use crate::entry_id::EntryId;
-use crate::store::{Charge, Consumer, Fenced, Return, Store, Take, Taken, Token};
+use crate::store::{Charge, Consumer, Fenced, Return, Rows, Store, Take, Taken, Token};
 
 const ENTRIES: usize = 10_000;
 const NAMES: [&str; 3] = ["c", "d", "e"];
@@ -168,7 +168,7 @@ impl Worker {
                     let token = chunk[0];
                     let settled = self
                         .store
-                        .dead_letter(&self.me, token, self.dlq, &body(1))
+                        .dead_letter(&self.me, token, self.dlq, &body(1), Rows::Left)
                         .await
                         .unwrap();
                     if settled == Fenced::Done {

@@ -5,6 +5,7 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod history;
 mod inspecting;
 mod looking;
 mod mix;
@@ -87,7 +88,7 @@ on_all_stores! {
     adding:
         keeps_the_order_and_raises_ids
         keeps_fields_as_they_are
-        refuses_one_entry_and_keeps_the_others
+        tells_each_of_many_at_once_its_own_id refuses_one_entry_and_keeps_the_others
         creates_a_group_once
         starts_a_group_at_the_beginning_or_behind_an_id
         starts_a_group_with_what_comes_new
@@ -165,6 +166,15 @@ on_all_stores! {
         sees_groups_at_a_glance
         pages_through_what_a_group_holds
         keeps_what_workers_say;
+    history:
+        tells_a_letter_what_was_kept
+        keeps_what_a_letter_leaves
+        tells_nothing_where_nothing_was_kept
+        keeps_the_first_and_the_newest
+        forgets_with_the_ack
+        keeps_each_groups_history_apart
+        tidies_up_what_is_not_pending
+        tells_a_letter_of_many_fields_too;
     trimming:
         trims_to_a_length
         trims_each_of_many

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{GROUP, LONG, MINUTE, Place, SOON, assert_no_group, body, firsts, fresh_name, ids};
 use crate::entry_id::EntryId;
-use crate::store::{Consumer, Fenced, Start, Store};
+use crate::store::{Consumer, Fenced, Rows, Start, Store};
 
 /// Time for a read that was issued to be waiting, most likely.
 const A_MOMENT: Duration = Duration::from_millis(50);
@@ -113,7 +113,13 @@ pub(super) async fn wakes_for_dead_letters_and_replays(store: &Store) {
     let read = tokio::spawn(dlq.reader("d").await.read(10, Some(LONG)));
     sleep(A_MOMENT).await;
     let settled = store
-        .dead_letter(&place.consumer("c"), token, dlq.stream, &body(1))
+        .dead_letter(
+            &place.consumer("c"),
+            token,
+            dlq.stream,
+            &body(1),
+            Rows::Left,
+        )
         .await;
     assert_eq!(settled, Ok(Fenced::Done));
     let letters = timeout(SOON, read).await.unwrap().unwrap().unwrap();

@@ -8,7 +8,7 @@ use super::{
     miscounted,
 };
 use crate::entry_id::EntryId;
-use crate::store::{Fenced, Replayed, Start, Store};
+use crate::store::{Fenced, Replayed, Rows, Start, Store};
 
 pub(super) async fn acks_what_is_pending(store: &Store) {
     let place = Place::new(store).await;
@@ -142,12 +142,16 @@ pub(super) async fn dead_letters_once(store: &Store) {
     ]);
     let me = place.consumer("c");
     assert_eq!(
-        store.dead_letter(&me, token, dlq.stream, &letter).await,
+        store
+            .dead_letter(&me, token, dlq.stream, &letter, Rows::Left)
+            .await,
         Ok(Fenced::Done)
     );
     assert_eq!(place.holds("c").await, []);
     assert_eq!(
-        store.dead_letter(&me, token, dlq.stream, &letter).await,
+        store
+            .dead_letter(&me, token, dlq.stream, &letter, Rows::Left)
+            .await,
         Ok(Fenced::Gone)
     );
     let letters = dlq.all(dlq.stream).await;
@@ -169,17 +173,21 @@ pub(super) async fn dead_letters_only_what_the_fence_lets_pass(store: &Store) {
     let unread = place.publish(1).await[0];
     let (me, other) = (place.consumer("c"), place.consumer("d"));
     assert_eq!(
-        store.dead_letter(&other, token, dlq, &body(0)).await,
-        Ok(Fenced::Other)
-    );
-    assert_eq!(
         store
-            .dead_letter(&me, miscounted(token), dlq, &body(0))
+            .dead_letter(&other, token, dlq, &body(0), Rows::Left)
             .await,
         Ok(Fenced::Other)
     );
     assert_eq!(
-        store.dead_letter(&me, first(unread), dlq, &body(0)).await,
+        store
+            .dead_letter(&me, miscounted(token), dlq, &body(0), Rows::Left)
+            .await,
+        Ok(Fenced::Other)
+    );
+    assert_eq!(
+        store
+            .dead_letter(&me, first(unread), dlq, &body(0), Rows::Left)
+            .await,
         Ok(Fenced::Gone)
     );
     assert_eq!(place.all(dlq).await, []);
@@ -193,7 +201,7 @@ pub(super) async fn dead_letters_what_was_trimmed(store: &Store) {
     place.trim(token.id).await;
     assert_eq!(
         store
-            .dead_letter(&place.consumer("c"), token, dlq, &body(9))
+            .dead_letter(&place.consumer("c"), token, dlq, &body(9), Rows::Left)
             .await,
         Ok(Fenced::Done)
     );
@@ -235,7 +243,11 @@ pub(super) async fn settles_nothing_without_a_group(store: &Store) {
         assert_no_group(store.touch(&me, &[token]).await);
         assert_no_group(store.take(&me, &[counted(token, "d")]).await);
         assert_no_group(store.give(&me, "d", &[back(token, HOUR)]).await);
-        assert_no_group(store.dead_letter(&me, token, dlq, &body(0)).await);
+        assert_no_group(
+            store
+                .dead_letter(&me, token, dlq, &body(0), Rows::Left)
+                .await,
+        );
         token = first(nowhere.publish(1).await[0]);
     }
     assert_eq!(nowhere.all(dlq).await, []);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::history::History;
 use super::{Entries, Entry, Fenced, Peer, Pending, Summary, Take, Taken, Token};
 use crate::entry_id::EntryId;
 use crate::inspect::PendingInfo;
@@ -18,6 +19,7 @@ pub(super) struct Group {
     last_id: EntryId,
     pending: BTreeMap<EntryId, Held>,
     members: BTreeMap<Arc<str>, Member>,
+    history: History,
 }
 
 struct Held {
@@ -45,6 +47,7 @@ impl Group {
             last_id,
             pending: BTreeMap::new(),
             members: BTreeMap::new(),
+            history: History::default(),
         }
     }
 
@@ -54,6 +57,15 @@ impl Group {
 
     pub(super) fn is_pending(&self, id: EntryId) -> bool {
         self.pending.contains_key(&id)
+    }
+
+    pub(super) fn history(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    /// Forgets what is kept about entries that are not pending.
+    pub(super) fn tidy_history(&mut self) {
+        self.history.retain(|id| self.pending.contains_key(&id));
     }
 
     /// Whether an operation on this delivery would be `Done`.

@@ -3,11 +3,12 @@
 //! All state is behind one lock, and every operation runs under it from its first poll to its end,
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
-//! `group`, the waiting of blocking reads in `reader`, what goes from a stream in `cut`, and what
-//! concerns entries without a group in `letters`.
+//! `group`, what it keeps about failed deliveries in `history`, the waiting of blocking reads in
+//! `reader`, what goes from a stream in `cut`, and what concerns entries without a group in `letters`.
 
 mod cut;
 mod group;
+mod history;
 mod inspect;
 mod letters;
 #[cfg(test)]
@@ -27,8 +28,8 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Spared,
-    Start, Summary, Take, Taken, Token, TrimStep,
+    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Row, Rows,
+    Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -240,6 +241,7 @@ impl MemoryStore {
         token: Token,
         dlq: &str,
         letter: &Fields,
+        rows: Rows,
     ) -> Result<Fenced, Fault> {
         let mut state = self.lock();
         let (group, _) = state.group(consumer.stream, consumer.group)?;
@@ -247,11 +249,52 @@ impl MemoryStore {
         if fenced != Fenced::Done {
             return Ok(fenced);
         }
+        let letter = match rows {
+            Rows::Moved => &group.history().told_in(letter, token),
+            Rows::Left => letter,
+        };
         state.add(dlq, letter, self.shared.clock.now_ms())?;
         state.wake(dlq);
         let (group, _) = state.group(consumer.stream, consumer.group)?;
         group.settle(token.id);
+        if rows == Rows::Moved {
+            group.history().forget(token);
+        }
         Ok(Fenced::Done)
+    }
+
+    pub(crate) async fn keep_history(
+        &self,
+        consumer: &Consumer,
+        rows: &[Row],
+    ) -> Result<(), Fault> {
+        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+            for row in rows {
+                group.history().keep(row);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn forget_history(
+        &self,
+        consumer: &Consumer,
+        tokens: &[Token],
+    ) -> Result<(), Fault> {
+        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+            for token in tokens {
+                group.history().forget(*token);
+            }
+        }
+        Ok(())
+    }
+
+    /// All at once: there are no more rows than messages that wait for a retry have.
+    pub(crate) async fn tidy_history(&self, consumer: &Consumer, _: u64) -> Result<u64, Fault> {
+        let mut state = self.lock();
+        let (group, _) = state.group(consumer.stream, consumer.group)?;
+        group.tidy_history();
+        Ok(0)
     }
 
     pub(crate) async fn summary(&self, stream: &str, group: &str) -> Result<Summary, Fault> {

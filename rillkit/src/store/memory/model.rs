@@ -15,7 +15,7 @@ use super::MemoryStore;
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::{
-    Charge, Consumer, Fenced, Pending, Replayed, Return, Start, Take, Taken, Token,
+    Charge, Consumer, Fenced, Pending, Replayed, Return, Rows, Start, Take, Taken, Token,
 };
 
 const STREAM: &str = "jobs";
@@ -293,7 +293,7 @@ impl Bench {
             }
             Step::DeadLetter { who, off, .. } => {
                 let answer = store
-                    .dead_letter(&consumer(who), row.token(off), DLQ, &row.body)
+                    .dead_letter(&consumer(who), row.token(off), DLQ, &row.body, Rows::Left)
                     .await
                     .unwrap();
                 assert_eq!(answer, row.fence(who, off));

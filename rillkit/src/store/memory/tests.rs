@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 use super::{MemoryReader, MemoryStore, NAMED};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Consumer, Entry, Fault, FaultClass, Start};
+use crate::store::{Consumer, Entry, Fault, FaultClass, Rows, Start};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -227,7 +227,13 @@ async fn a_dead_letter_that_is_refused_leaves_the_entry_pending() {
     ids(reader(&store, "c").await.read(1, None).await);
     let token = crate::store::Token { id, deliveries: 1 };
     let refused = store
-        .dead_letter(&consumer("c"), token, "jobs-dlq", &Fields::default())
+        .dead_letter(
+            &consumer("c"),
+            token,
+            "jobs-dlq",
+            &Fields::default(),
+            Rows::Left,
+        )
         .await;
     assert_eq!(refused.unwrap_err().class, FaultClass::Config);
     assert_eq!(store.summary("jobs", "workers").await.unwrap().pending, 1);

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use redis::{Script, Value, cmd};
 
-use super::{RedisStore, fenced, reply, xadd};
+use super::{RedisStore, fenced, history, reply, xadd};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Consumer, Fault, Fenced, Replayed, SCRIPT_FIELDS, Token};
+use crate::store::{Consumer, Fault, Fenced, Replayed, Rows, SCRIPT_FIELDS, Token};
 
 static DEAD_LETTER: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/dead_letter.lua")));
@@ -20,13 +20,18 @@ impl RedisStore {
         token: Token,
         dlq: &str,
         letter: &Fields,
+        rows: Rows,
     ) -> Result<Fenced, Fault> {
         if letter.len() > SCRIPT_FIELDS {
             return self
-                .dead_letter_in_steps(consumer, token, dlq, letter)
+                .dead_letter_in_steps(consumer, token, dlq, letter, rows)
                 .await;
         }
         self.together(consumer.stream, dlq)?;
+        let names = match rows {
+            Rows::Moved => history::names_before(token),
+            Rows::Left => Vec::new(),
+        };
         let answer = self
             .links
             .run_script(consumer.stream, &DEAD_LETTER, |script| {
@@ -36,6 +41,10 @@ impl RedisStore {
                     .arg(consumer.group)
                     .arg(&*consumer.name);
                 script.arg(token.id.to_string()).arg(token.deliveries);
+                script.arg(names.len());
+                if !names.is_empty() {
+                    script.key(history::key(consumer)).arg(&names);
+                }
                 for (name, value) in letter.iter() {
                     script.arg(name).arg(value);
                 }
@@ -52,14 +61,23 @@ impl RedisStore {
         token: Token,
         dlq: &str,
         letter: &Fields,
+        rows: Rows,
     ) -> Result<Fenced, Fault> {
         match self.touch(consumer, &[token]).await?.first() {
             Some(Fenced::Done) => {}
             Some(other) => return Ok(*other),
             None => return Err(reply::odd("a script")),
         }
+        let letter = match rows {
+            Rows::Moved => &self.told_in(letter, consumer, token).await,
+            Rows::Left => letter,
+        };
         self.links.run(dlq, &xadd(dlq, letter)).await?;
         self.ack_fenced(consumer, &[token]).await?;
+        if rows == Rows::Moved {
+            // It is only history.
+            let _ = self.forget_history(consumer, &[token]).await;
+        }
         Ok(Fenced::Done)
     }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisResult, Script, Value};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::address::{Address, Way};
 use super::endpoint::Endpoint;
+use super::outbox::Queue;
 use super::tls;
 use crate::credentials::Credentials;
 use crate::store::{Fault, FaultClass};
@@ -31,6 +33,7 @@ struct Inner {
     live: Mutex<Option<Live>>,
     /// One connects at a time; the others wait for its result.
     connecting: tokio::sync::Mutex<()>,
+    waiting: Mutex<Queue>,
 }
 
 struct Live {
@@ -38,6 +41,7 @@ struct Live {
     /// Ends when the runtime that drives the connection ends: the connection is then dead though
     /// it does not know it.
     runtime: JoinHandle<()>,
+    driver: Handle,
     number: u64,
 }
 
@@ -54,12 +58,18 @@ impl Link {
                 address,
                 live: Mutex::default(),
                 connecting: tokio::sync::Mutex::default(),
+                waiting: Mutex::default(),
             }),
         }
     }
 
     pub(super) fn address(&self) -> &Address {
         &self.inner.address
+    }
+
+    /// The commands that wait for others to leave with.
+    pub(super) fn waiting(&self) -> &Mutex<Queue> {
+        &self.inner.waiting
     }
 
     pub(super) async fn run(&self, command: &Cmd) -> Result<Value, Fault> {
@@ -121,6 +131,24 @@ impl Link {
         self.live().is_ok()
     }
 
+    /// Runs a task where the connection is driven, so that both end together.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let live = self
+            .inner
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let driver = live
+            .as_ref()
+            .filter(|live| !live.runtime.is_finished())
+            .map(|live| live.driver.clone());
+        drop(live);
+        match driver.or_else(|| Handle::try_current().ok()) {
+            Some(runtime) => drop(runtime.spawn(task)),
+            None => drop(task),
+        }
+    }
+
     fn live(&self) -> Result<(MultiplexedConnection, u64), u64> {
         let live = self
             .inner
@@ -153,6 +181,7 @@ impl Link {
         let live = Live {
             connection: connection.clone(),
             runtime,
+            driver: Handle::current(),
             number,
         };
         *self

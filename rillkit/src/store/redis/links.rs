@@ -38,6 +38,14 @@ impl Links {
         }
     }
 
+    /// Runs a command that stands alone, together with others that do.
+    pub(super) async fn run_together(&self, key: &str, command: Cmd) -> Result<Value, Fault> {
+        match self {
+            Self::One(link) => link.run_together(command).await,
+            Self::Cluster(cluster) => Box::pin(cluster.run(key, &command)).await,
+        }
+    }
+
     /// Runs a pipeline, all of it for `key`; each command has its own answer.
     pub(super) async fn run_all(
         &self,

@@ -1,14 +1,24 @@
-//! The store on a Redis server: every command and script that the crate sends.
+//! The store on a Redis server: every command and script that the crate sends. What an operation
+//! means is written in [`store`](super).
 //!
-//! [`parts`] says where the server is, and [`address`] how to get there: to one [`endpoint`], or by
-//! [`sentinel`]; [`tls`] has the certificates. [`link`] makes and replaces connections, [`links`]
-//! chooses among those of a [`cluster`], [`fault`] sorts errors, [`reply`] reads answers. The
-//! operations are in [`publishing`] and [`cut`] (trims that go with it), [`pending`] (what changes
-//! the pending list), [`letters`] (the DLQ), [`trimming`], [`looks`] and [`inspect`] (what changes
-//! nothing), and [`roster`] (what workers say about themselves);
-//! [`reader`] is the connection that waits for new entries,
-//! [`permissions`] finds out what is forbidden, and [`server_facts`] what the server says about
-//! itself. What an operation means is written in [`store`](super).
+//! The way to a server:
+//!
+//! - [`parts`]: where it is; [`address`]: how to get there, to one [`endpoint`] or by [`sentinel`];
+//!   [`tls`]: the certificates.
+//! - [`link`]: makes and replaces connections; [`outbox`]: lets commands leave together.
+//! - [`links`]: chooses among the links of a [`cluster`].
+//! - [`fault`]: sorts errors; [`reply`]: reads answers.
+//!
+//! The operations:
+//!
+//! - [`pending`]: what changes the pending list.
+//! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
+//! - [`publishing`]: what is added; [`cut`]: trims that go with it.
+//! - [`trimming`]: trims that no group loses by.
+//! - [`looks`]: what changes nothing; [`inspect`]: the same, for people; [`roster`]: what workers say
+//!   about themselves.
+//! - [`reader`]: the connection that waits for new entries.
+//! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
 mod address;
 mod asking;
@@ -16,12 +26,14 @@ mod cluster;
 mod cut;
 mod endpoint;
 mod fault;
+mod history;
 mod inspect;
 mod letters;
 mod link;
 mod links;
 mod looks;
 mod nodes;
+mod outbox;
 mod parts;
 mod pending;
 mod permissions;
@@ -119,7 +131,7 @@ impl RedisStore {
         };
         let xadd = |fields| xadd_and_cut(stream, fields, cut.as_ref());
         if let [entry] = entries {
-            let answer = self.links.run(stream, &xadd(entry)).await;
+            let answer = self.links.run_together(stream, xadd(entry)).await;
             return Ok(vec![answer.and_then(|id| reply::id(&id))]);
         }
         let mut pipeline = Pipeline::with_capacity(entries.len());

@@ -86,6 +86,10 @@ pub struct HandlerHealth {
     /// How many pending messages this one found lost: somebody trimmed or deleted them from the
     /// stream before they were handled. Each is in the log as well.
     pub lost_entries: u64,
+    /// How many messages were no longer pending when they were due again, had failed for good or were
+    /// to be handed back: another consumer settled them, or somebody removed them from the group with
+    /// `XACK`, `XGROUP DELCONSUMER` or the group itself. Each is in the log as well.
+    pub not_pending: u64,
     /// What last went wrong with the server, or in a loop that panicked, and when: at most 1000
     /// characters on one line, and never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
@@ -142,6 +146,7 @@ impl HandlerHealth {
             oldest_in_hand: hand.oldest,
             lost_leases: signs.lost_leases,
             lost_entries: signs.lost_entries,
+            not_pending: signs.not_pending,
             last_error: signs.last_error,
             stalled: stalled.map(Part::name),
         }
@@ -214,6 +219,7 @@ mod tests {
             reading: Some(LONG),
             lost_leases: 0,
             lost_entries: 0,
+            not_pending: 0,
             stopping: false,
             stuck: false,
             broken: false,

@@ -257,7 +257,8 @@ impl Intake {
                 // Late again, or counted by a group that is gone.
                 Ok(_) => break,
                 Err(fault) if fault.class == FaultClass::EnsureGroup => break,
-                Err(_) => {
+                Err(fault) => {
+                    post.failing("looking whose a late answer is", &fault);
                     if post.wait_or_give_up(backoff.wait()).await {
                         break;
                     }

@@ -119,9 +119,15 @@ async fn keep(post: &Post, store: &Store, end: &mut oneshot::Receiver<()>) {
         for (id, running) in rounds.long {
             log::running_long(&post.consumer, id, running);
         }
-        // A server that cannot be reached is asked again in the next round.
-        let _ = renew(post, store, rounds.renew, now).await;
-        let _ = keep_arriving(post, store).await;
+        for kept in [
+            renew(post, store, rounds.renew, now).await,
+            keep_arriving(post, store).await,
+        ] {
+            // It is done again in the next round.
+            if let Err(fault) = kept {
+                post.failing("renewing leases", &fault);
+            }
+        }
     }
 }
 

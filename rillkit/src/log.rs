@@ -141,6 +141,19 @@ pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
     );
 }
 
+/// Neither done nor failed: what was decided about it finds nothing.
+pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is no longer pending, its {ends} is dropped: another consumer settled it, or somebody removed it \
+         from the group"
+    );
+}
+
 /// A periodic trim; what it left, and why.
 pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
     let Trimmed { removed, left, .. } = trimmed;
@@ -188,6 +201,12 @@ pub(crate) fn broken(consumer: &Consumer, part: Part, panic: &str) {
 pub(crate) fn trouble(consumer: &Consumer, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;
     tracing::warn!(target: "rillkit", stream, group, "reading is interrupted and tried again: {fault}");
+}
+
+/// The server refuses something beside the reads, for a reason that no waiting cures.
+pub(crate) fn failing(consumer: &Consumer, what: &str, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, "{what} fails and is tried again: {fault}");
 }
 
 pub(crate) fn recovered(consumer: &Consumer, after: Duration) {

@@ -14,7 +14,7 @@ use crate::in_hand::InHand;
 use crate::log;
 use crate::policy::Policy;
 use crate::pulse::Pulse;
-use crate::store::{Consumer, Store};
+use crate::store::{Consumer, Fault, FaultClass, Store};
 use crate::subscription::Subscription;
 
 /// The consumer that entries are handed to at a stop. Every worker's sweep looks at it first.
@@ -145,6 +145,21 @@ impl Post {
     pub(crate) fn entry_lost(&self, id: EntryId) {
         self.pulse.lost_entry();
         log::lost(&self.consumer, id);
+    }
+
+    /// Notes that a message in hand is not pending any more, and what that ends.
+    pub(crate) fn not_pending(&self, id: EntryId, ends: &'static str) {
+        self.pulse.not_pending();
+        log::not_pending(&self.consumer, id, ends);
+    }
+
+    /// Notes that something beside the reads failed, and is done again soon. A server in trouble is
+    /// the intake's to report; what no waiting cures is said here.
+    pub(crate) fn failing(&self, what: &'static str, fault: &Fault) {
+        self.pulse.error(fault);
+        if fault.class == FaultClass::Config && self.may_complain() {
+            log::failing(&self.consumer, what, fault);
+        }
     }
 
     /// Whether it is time to complain again.

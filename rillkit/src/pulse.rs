@@ -80,6 +80,7 @@ pub(crate) struct Pulse {
     usual_run: AtomicU64,
     longest_run: AtomicU64,
     lost_entries: AtomicU64,
+    not_pending: AtomicU64,
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
@@ -120,6 +121,7 @@ pub(crate) struct Signs {
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
     pub(crate) lost_entries: u64,
+    pub(crate) not_pending: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
     pub(crate) broken: bool,
@@ -142,6 +144,7 @@ impl Pulse {
             usual_run: AtomicU64::new(0),
             longest_run: AtomicU64::new(0),
             lost_entries: AtomicU64::new(0),
+            not_pending: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -225,6 +228,10 @@ impl Pulse {
         self.lost_entries.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn not_pending(&self) {
+        self.not_pending.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether too many dead letters wait for their DLQ.
     pub(crate) fn stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Ordering::Relaxed);
@@ -302,6 +309,7 @@ impl Pulse {
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
             lost_entries: self.lost_entries.load(Ordering::Relaxed),
+            not_pending: self.not_pending.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
             broken: self.broken.load(Ordering::Relaxed),

@@ -279,7 +279,11 @@ pub(crate) async fn dead_letter(
                 moved();
                 break;
             }
-            Ok(Fenced::Gone | Fenced::Other) => {
+            Ok(Fenced::Gone) => {
+                post.not_pending(id, "dead letter");
+                break;
+            }
+            Ok(Fenced::Other) => {
                 post.lease_lost(id);
                 break;
             }
@@ -327,33 +331,48 @@ async fn move_letter(post: &Post, token: Token, letter: &Fields) -> Result<Fence
     }
 }
 
-/// Starts the idle time of failed runs now. Returns those that are another's. That the server
-/// cannot be reached changes nothing but when others would take them.
-pub(crate) async fn touch(post: &Post, tokens: &[Token]) -> Vec<EntryId> {
+/// Starts the idle time of failed runs now. Returns those that are not this consumer's any more. That
+/// the server cannot be reached changes nothing but when others would take them.
+pub(crate) async fn touch(post: &Post, tokens: &[Token]) -> Vec<(EntryId, Fenced)> {
     let sent = Instant::now();
-    let Ok(answers) = post.store.touch(&post.consumer, tokens).await else {
-        return Vec::new();
+    let answers = match post.store.touch(&post.consumer, tokens).await {
+        Ok(answers) => answers,
+        Err(fault) => {
+            post.failing("noting the end of a failed run", &fault);
+            return Vec::new();
+        }
     };
-    let mut lost = Vec::new();
+    let mut not_ours = Vec::new();
     for (token, answer) in tokens.iter().zip(answers) {
         match answer {
             Fenced::Done => post.hand.renewed(*token, sent),
-            Fenced::Gone | Fenced::Other => lost.push(token.id),
+            Fenced::Gone | Fenced::Other => not_ours.push((token.id, answer)),
         }
     }
-    lost
+    not_ours
 }
 
 /// Gives entries back to the group, for whichever worker looks next.
 pub(crate) async fn hand_back(post: &Post, returns: &[Return]) {
-    let mut backoff = Backoff::short();
+    let (mut backoff, mut unknown) = (Backoff::short(), false);
     // In small steps: newer servers keep the pending list by time, and an old time is looked for.
     for chunk in returns.chunks(100) {
         loop {
             match post.store.give(&post.consumer, HANDED_BACK, chunk).await {
-                Ok(_) => break,
+                Ok(answers) => {
+                    // After an answer that was lost it may have been given, and settled by who took it.
+                    let gone = chunk
+                        .iter()
+                        .zip(answers)
+                        .filter(|(_, answer)| *answer == Fenced::Gone && !unknown);
+                    for (one, _) in gone {
+                        post.not_pending(one.token.id, "hand-back");
+                    }
+                    break;
+                }
                 Err(fault) if fault.class == FaultClass::EnsureGroup => break,
                 Err(fault) => {
+                    unknown |= fault.class == FaultClass::Reconnect;
                     post.pulse.error(&fault);
                     if post.may_complain() {
                         log::trouble(&post.consumer, &fault);

@@ -91,8 +91,9 @@ impl Takeover {
         let every = (self.post.policy().lease() / 2).clamp(LEAST, EVERY);
         loop {
             self.post.pulse.beat(Part::TakingOver);
-            // A server in trouble is the intake's to report.
-            let _ = self.look().await;
+            if let Err(fault) = self.look().await {
+                self.post.failing("looking for what is due", &fault);
+            }
             let wait = every.mul_f64(1.0 - fastrand::f64() / 4.0);
             let _ = tokio::time::timeout(wait, self.again.notified()).await;
         }

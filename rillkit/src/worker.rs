@@ -34,7 +34,7 @@ use crate::post::Post;
 use crate::pulse::{BEAT, Part};
 use crate::retries::Retries;
 use crate::settle::{self, Settler};
-use crate::store::{Fault, Return, Row, Take, Taken, Token};
+use crate::store::{Fault, Fenced, Return, Row, Take, Taken, Token};
 use crate::takeover::OFFERS;
 
 /// Handlers started in a row before the loop looks at what else there is.
@@ -46,6 +46,9 @@ const STALLED: Duration = Duration::from_secs(1);
 const AHEAD_BYTES: usize = 8 << 20;
 /// Dead letters that cannot be written; with more of them nothing new is read.
 const STUCK_LETTERS: usize = 100;
+
+/// What ends when a message that waits is not pending any more.
+const RETRY: &str = "retry";
 
 /// What the other parts of a worker report to it.
 #[derive(Debug)]
@@ -73,8 +76,8 @@ pub(crate) enum Event {
         taken: Result<Vec<Taken>, Fault>,
         at: Instant,
     },
-    /// A touch found that these are another's.
-    Lost(Vec<EntryId>),
+    /// A touch found that these are another's, or not pending.
+    NotOurs(Vec<(EntryId, Fenced)>),
     /// A background step has ended.
     StepEnded,
     /// A dead letter is written, or given up.
@@ -298,13 +301,16 @@ impl Worker {
                 self.post.run_ends();
             }
             Event::Claimed { takes, taken, at } => self.claimed(takes, taken, at),
-            Event::Lost(ids) => {
-                for id in ids {
+            Event::NotOurs(entries) => {
+                for (id, answer) in entries {
                     // What was settled or handed back in the meantime is nobody's loss.
                     if self.post.hand.contains(id) {
                         self.retries.remove(id);
                         self.post.hand.release([id]);
-                        self.post.lease_lost(id);
+                        match answer {
+                            Fenced::Gone => self.post.not_pending(id, RETRY),
+                            Fenced::Done | Fenced::Other => self.post.lease_lost(id),
+                        }
                     }
                 }
             }
@@ -349,9 +355,9 @@ impl Worker {
         if !self.touches.is_empty() {
             let tokens = std::mem::take(&mut self.touches);
             self.step(|post, events| async move {
-                let lost = settle::touch(&post, &tokens).await;
-                if !lost.is_empty() {
-                    let _ = events.send(Event::Lost(lost));
+                let not_ours = settle::touch(&post, &tokens).await;
+                if !not_ours.is_empty() {
+                    let _ = events.send(Event::NotOurs(not_ours));
                 }
             });
         }

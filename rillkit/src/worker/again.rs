@@ -89,7 +89,7 @@ impl Worker {
                 | Event::Afresh(_)
                 | Event::Unseen(_)
                 | Event::Overdue(_)
-                | Event::Lost(_)
+                | Event::NotOurs(_)
                 | Event::IntakeEnded
                 | Event::Broken(..) => continue,
             }

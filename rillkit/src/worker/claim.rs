@@ -6,10 +6,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Event, Worker};
+use super::{Event, RETRY, Worker};
 use crate::backoff::Backoff;
 use crate::in_hand::Arrival;
-use crate::log;
 use crate::message::Message;
 use crate::post::Post;
 use crate::store::{Charge, Fault, FaultClass, Take, Taken, Token};
@@ -93,6 +92,9 @@ impl Worker {
                 }
                 Taken::Gone | Taken::Other => {
                     if take.owner == self.post.consumer.name {
+                        if taken == Taken::Gone && self.post.hand.contains(id) {
+                            self.post.not_pending(id, RETRY);
+                        }
                         self.post.hand.release([id]);
                     }
                     continue;
@@ -115,10 +117,7 @@ impl Worker {
     /// The server did not answer a claim: what waits here goes on waiting, what is another's is
     /// found again by the next look.
     fn claim_failed(&mut self, takes: Vec<Take>, fault: &Fault) {
-        self.post.pulse.error(fault);
-        if fault.class == FaultClass::Config && self.post.may_complain() {
-            log::trouble(&self.post.consumer, fault);
-        }
+        self.post.failing("taking what is due", fault);
         let again = Instant::now() + Duration::from_millis(100 + fastrand::u64(0..400));
         for take in takes {
             let mine = take.owner == self.post.consumer.name;

@@ -28,6 +28,7 @@ mod publishers;
 mod publishing;
 mod reference;
 mod refusals;
+mod removed;
 mod replay;
 mod safe_trim;
 mod secrets;

@@ -104,6 +104,26 @@ fn letters_are_counted_listed_and_shown() {
         "{text}"
     );
     assert!(text.contains("x-error: took too long\n"), "{text}");
+    let attempts = r#"[{"n":1,"consumer":"web-1","began":1000,"ended":3000,"reason":"error","error":"bad input"}]"#;
+    let add = [
+        "XADD",
+        "jobs-dlq",
+        "*",
+        "data",
+        "6",
+        "x-error",
+        "bad input",
+        "x-attempts",
+        attempts,
+    ];
+    let id = scene.server.command(&add).text();
+    let text = scene.text(&["dlq", "show", "jobs", &id]);
+    assert!(
+        text.contains("\n  1    2s  error   web-1     bad input\n"),
+        "{text}"
+    );
+    let shown = scene.json(&["dlq", "show", "jobs", &id]);
+    assert_eq!(shown["attempts"][0]["consumer"], "web-1");
     let none = scene.run(&["dlq", "show", "jobs", "9-9"]);
     assert_eq!(none.code, 1);
     assert!(

@@ -2,9 +2,10 @@
 //! only says what it would do, until `--yes`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use rillkit::dlq::{Dlq, DlqStats, Filter, Letter, ReplayReport, Stopped};
-use rillkit::{Broker, EntryId};
+use rillkit::{Broker, EntryId, FailedDelivery};
 use serde_json::{Value, json};
 
 use crate::args::{DlqCommand, Filters, Purge, Queue, Replay};
@@ -213,6 +214,7 @@ fn document(letter: &Letter) -> Value {
         "original_id": letter.original_id(), "stream": letter.stream(), "group": letter.group(),
         "reason": letter.reason(), "error": letter.error(), "deliveries": letter.deliveries(),
         "handler": letter.handler(), "consumer": letter.consumer(), "replays": letter.replays(),
+        "attempts": letter.attempts(),
     });
     if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
         document.extend(more);
@@ -227,7 +229,8 @@ fn show_letter(letter: &Letter, output: &mut Output) -> Result<(), Failure> {
     let age = time::short(time::age(letter.id(), time::now()));
     output.line(&format!("{HEAD}{}{HEAD:#}  {age} old", letter.id()))?;
     for (name, value) in letter.fields().iter() {
-        if name == b"data" {
+        // These have a place of their own.
+        if name == b"data" || name == b"x-attempts" {
             continue;
         }
         let (name, value) = (text::lossy(name), text::lossy(value));
@@ -238,6 +241,11 @@ fn show_letter(letter: &Letter, output: &mut Output) -> Result<(), Failure> {
         let (name, value) = (text::plain(&name), text::plain(&value));
         output.line(&format!("{FAINT}{name}:{FAINT:#} {style}{value}{style:#}"))?;
     }
+    let attempts = letter.attempts();
+    if !attempts.is_empty() {
+        output.line("")?;
+        output.table(&attempts_table(&attempts))?;
+    }
     let Some(data) = letter.data() else {
         return Ok(());
     };
@@ -246,6 +254,21 @@ fn show_letter(letter: &Letter, output: &mut Output) -> Result<(), Failure> {
         Ok(body) => output.document(&body),
         Err(_) => output.line(&text::plain(&text::lossy(data))),
     }
+}
+
+fn attempts_table(attempts: &[FailedDelivery]) -> Table {
+    let mut table = Table::new(["RUN", "TOOK", "REASON", "CONSUMER", "ERROR"]);
+    for attempt in attempts {
+        let took = attempt.ended_ms().saturating_sub(attempt.began_ms());
+        table.row([
+            Cell::number(attempt.number()),
+            Cell::number(time::short(Duration::from_millis(took))),
+            Cell::text(attempt.reason()),
+            Cell::text(attempt.consumer()),
+            Cell::text(attempt.error()),
+        ]);
+    }
+    table
 }
 
 async fn replay(broker: &Broker, ask: &Replay, output: &mut Output) -> Result<(), Failure> {

@@ -154,6 +154,7 @@ impl Takeover {
             stream,
             group,
             name,
+            ..
         } = &self.post.consumer;
         let mut removed = 0;
         for peer in self.post.store.peers(stream, group).await? {
@@ -381,7 +382,7 @@ mod tests {
     use crate::broker::Broker;
     use crate::outcome::Outcome;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Start, Store};
+    use crate::store::{Acked, Start, Store};
     use crate::subscription::{HandlerFuture, Subscription};
 
     fn at_once(_: &Message) -> Result<HandlerFuture, Undecodable> {
@@ -400,6 +401,7 @@ mod tests {
             stream: "s",
             group: "g",
             name: Arc::from(name),
+            acked: Acked::Stays,
         };
         let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
         store.publish("s", &[body], None).await.unwrap();

@@ -17,6 +17,7 @@ use crate::environment;
 use crate::error::{Error, ErrorKind};
 use crate::extract::States;
 use crate::health::Health;
+use crate::inspect::{Inspect, ServerInfo};
 use crate::lease::LeaseKeeper;
 use crate::log;
 use crate::policy::DeleteOnAck;
@@ -368,6 +369,42 @@ impl Broker {
         })?;
         let text = |piece: &Vec<u8>| String::from_utf8_lossy(piece).into_owned();
         Ok(pieces.iter().map(text).collect())
+    }
+
+    /// A look at what the server holds of one stream. It changes nothing, and no group notices.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// for group in broker.inspect("jobs").groups().await? {
+    ///     println!("{}: {} pending", group.name, group.pending);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn inspect(&self, stream: impl Source) -> Inspect {
+        Inspect::new(&self.store, stream.stream_name())
+    }
+
+    /// The names of all streams of the server or cluster, dead-letter streams among them. It looks
+    /// at every key, some hundreds at a time.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be asked.
+    pub async fn streams(&self) -> Result<Vec<String>, Error> {
+        let streams = self.store.streams().await;
+        streams.map_err(|fault| Error::from_fault(&fault, "looking for streams failed"))
+    }
+
+    /// What the server says about itself; in process, nothing.
+    pub async fn server_info(&self) -> ServerInfo {
+        self.store.facts().await.into()
     }
 
     /// Starts the handlers and returns when their groups exist and they read. A server that is not

@@ -42,6 +42,7 @@
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | see streams, groups and pending messages from outside | [`Broker::inspect`], [`inspect`] |
 //! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Tx::detached`], [`Broker::memory`], [`Running::drained`] |
@@ -91,6 +92,8 @@
 //!
 //! `tls`: `rediss://` and `rediss+sentinel://` URLs, through rustls. It brings a crypto provider (ring),
 //! which is installed when the first connection is made, unless the process has one by then.
+//!
+//! `cli`: the program `rillkit`, for `cargo install`. The library is the same without it.
 
 mod attempt;
 mod backoff;
@@ -111,6 +114,7 @@ mod fields;
 mod health;
 mod history;
 mod in_hand;
+pub mod inspect;
 mod intake;
 #[cfg(feature = "internal-benches")]
 #[doc(hidden)]
@@ -128,6 +132,7 @@ mod promote;
 mod publish;
 mod pulse;
 mod retries;
+mod roster;
 mod running;
 mod safe_trim;
 mod server;

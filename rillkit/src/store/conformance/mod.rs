@@ -8,6 +8,7 @@ mod adding;
 mod committing;
 mod delayed;
 mod history;
+mod inspecting;
 mod looking;
 mod mix;
 mod publishing;
@@ -189,6 +190,12 @@ on_all_stores! {
         counts_entries
         knows_the_time_of_new_ids
         deletes_what_is_there;
+    inspecting:
+        finds_streams
+        sees_a_stream_at_a_glance
+        sees_groups_at_a_glance
+        pages_through_what_a_group_holds
+        keeps_what_workers_say;
     history:
         tells_a_letter_what_was_kept
         keeps_what_a_letter_leaves

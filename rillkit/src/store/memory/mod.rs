@@ -12,6 +12,7 @@ mod cut;
 mod delayed;
 mod group;
 mod history;
+mod inspect;
 mod letters;
 #[cfg(test)]
 mod model;
@@ -57,6 +58,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     streams: HashMap<String, Stream>,
+    /// What the workers of a stream say about themselves, by group and consumer.
+    rosters: HashMap<String, BTreeMap<(String, String), Vec<u8>>>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
     /// Keys that are no streams.

@@ -17,7 +17,8 @@
 //! - [`publishing`]: what is added; [`delayed`]: what is added later; [`cut`]: trims that go with
 //!   these.
 //! - [`trimming`]: trims that no group loses by.
-//! - [`looks`]: what changes nothing.
+//! - [`looks`]: what changes nothing; [`inspect`]: the same, for people; [`roster`]: what workers say
+//!   about themselves.
 //! - [`reader`]: the connection that waits for new entries.
 //! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
@@ -32,6 +33,7 @@ pub(crate) mod effects;
 mod endpoint;
 mod fault;
 mod history;
+mod inspect;
 mod letters;
 mod link;
 mod links;
@@ -44,6 +46,7 @@ mod permissions;
 mod publishing;
 mod reader;
 mod reply;
+mod roster;
 mod sentinel;
 mod server_facts;
 mod slot;

@@ -39,9 +39,11 @@
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
 //! | publish again what may have arrived | [`Publish::id`] |
+//! | publish later, see what waits, cancel it | [`Publish::delay`], [`Publish::at`], [`Broker::delayed`], [`Broker::cancel_delayed`] |
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | see streams, groups and pending messages from outside | [`Broker::inspect`], [`inspect`] |
 //! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
 //! | test a handler | [`Message::detached`], [`State::new`], [`Tx::detached`], [`Broker::memory`], [`Running::drained`] |
@@ -91,6 +93,8 @@
 //!
 //! `tls`: `rediss://` and `rediss+sentinel://` URLs, through rustls. It brings a crypto provider (ring),
 //! which is installed when the first connection is made, unless the process has one by then.
+//!
+//! `cli`: the program `rillkit`, for `cargo install`. The library is the same without it.
 
 mod attempt;
 mod backoff;
@@ -98,6 +102,7 @@ mod body;
 mod broker;
 mod credentials;
 mod decide;
+mod delayed;
 mod demand;
 pub mod dlq;
 mod entry_id;
@@ -110,6 +115,7 @@ mod fields;
 mod health;
 mod history;
 mod in_hand;
+pub mod inspect;
 mod intake;
 #[cfg(feature = "internal-benches")]
 #[doc(hidden)]
@@ -124,9 +130,11 @@ mod pace;
 mod panic;
 mod policy;
 mod post;
+mod promote;
 mod publish;
 mod pulse;
 mod retries;
+mod roster;
 mod running;
 mod safe_trim;
 mod server;
@@ -139,6 +147,7 @@ mod supervisor;
 mod takeover;
 mod trim;
 mod trimmer;
+mod trouble;
 mod tx;
 mod waiting;
 mod wire;
@@ -153,6 +162,7 @@ pub use rillkit_macros::subscribe;
 pub use crate::body::Body;
 pub use crate::broker::Broker;
 pub use crate::credentials::Credentials;
+pub use crate::delayed::{DelayedId, DelayedMessage, DelayedPage, ListDelayed};
 pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
@@ -162,7 +172,7 @@ pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
-pub use crate::publish::{Publish, PublishAllError};
+pub use crate::publish::{Delayed, Immediate, Publish, PublishAllError};
 pub use crate::running::Running;
 pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;

@@ -209,6 +209,32 @@ pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
     );
 }
 
+/// Delayed messages cannot be added now. Once for each change, then at growing intervals.
+pub(crate) fn cannot_promote(stream: &str, fault: &Fault) {
+    tracing::warn!(target: "rillkit", stream, "delayed messages of stream {stream} cannot be added, which is tried again: {fault}");
+}
+
+pub(crate) fn promotes_again(stream: &str, after: Duration) {
+    let seconds = after.as_secs_f64();
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are added again after {seconds:.1} s");
+}
+
+/// A fault of RillKit, or of the subscriber that this line goes to.
+pub(crate) fn promoter_panicked(stream: &str, panic: &str) {
+    let panic = one_line(panic);
+    tracing::error!(target: "rillkit", stream, "what adds the delayed messages of stream {stream} has panicked and begins anew: {panic}");
+}
+
+/// A worker that may not add them; there need not be any. Once for each start.
+pub(crate) fn leaves_delayed(stream: &str, fault: &Fault) {
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are left to others to add: {fault}");
+}
+
+pub(crate) fn delayed_lost(stream: &str, id: &str) {
+    let id = one_line(id);
+    tracing::error!(target: "rillkit", stream, id, "delayed message {id} of stream {stream} is lost: somebody deleted what it holds");
+}
+
 /// Neither done nor failed: what was decided about it finds nothing.
 pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
     let Consumer { stream, group, .. } = consumer;

@@ -311,6 +311,7 @@ impl Worker {
                 self.frees_slot();
                 if verdict.is_a_run() && verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
+                    self.post.pulse.ran(run);
                 }
                 self.ended(&message, &verdict, run);
                 self.post.run_ends();

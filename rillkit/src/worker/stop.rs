@@ -98,6 +98,8 @@ impl Worker {
             self.post.give_up();
         }
         self.lease = None;
+        let forgotten = self.post.store.forget_worker(&self.post.consumer);
+        let _ = timeout_at(last, forgotten).await;
         if !self.post.has_given_name() {
             let removed = self
                 .post

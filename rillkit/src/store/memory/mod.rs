@@ -9,8 +9,10 @@
 
 mod commits;
 mod cut;
+mod delayed;
 mod group;
 mod history;
+mod inspect;
 mod letters;
 mod markers;
 #[cfg(test)]
@@ -37,6 +39,7 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
+use delayed::Delayed;
 use group::Group;
 use markers::Keys;
 use publishing::Markers;
@@ -57,12 +60,15 @@ struct Shared {
 #[derive(Default)]
 struct State {
     streams: HashMap<String, Stream>,
+    /// What the workers of a stream say about themselves, by group and consumer.
+    rosters: HashMap<String, BTreeMap<(String, String), Vec<u8>>>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
     /// Keys that are no streams.
     values: Values,
     markers: Markers,
     keys: Keys,
+    delayed: HashMap<String, Delayed>,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

@@ -106,6 +106,14 @@ impl Links {
         }
     }
 
+    /// The server, or each node of the cluster that has slots.
+    pub(super) async fn every(&self) -> Result<Vec<Link>, Fault> {
+        match self {
+            Self::One(link) => Ok(vec![link.clone()]),
+            Self::Cluster(cluster) => cluster.every().await,
+        }
+    }
+
     /// The server that has the consumer's stream.
     pub(super) async fn home(&self, consumer: &Consumer) -> Result<Link, Fault> {
         match self {

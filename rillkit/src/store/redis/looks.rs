@@ -238,7 +238,7 @@ fn in_order(pieces: &[Vec<u8>], size: usize) -> Vec<Vec<u8>> {
 }
 
 /// `XINFO` answers a missing key with an error that has no code of its own.
-fn unless_missing(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
+pub(super) fn unless_missing(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(fault) if fault.text.to_ascii_lowercase().contains("no such key") => Ok(None),

@@ -15,9 +15,11 @@
 //! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
 //! - [`commits`]: acks with what a handler wants done by them, as the commands in [`effects`].
 //! - [`markers`]: idempotency keys, in progress or done.
-//! - [`publishing`]: what is added; [`cut`]: trims that go with it.
+//! - [`publishing`]: what is added; [`delayed`]: what is added later; [`cut`]: trims that go with
+//!   these.
 //! - [`trimming`]: trims that no group loses by.
-//! - [`looks`]: what changes nothing.
+//! - [`looks`]: what changes nothing; [`inspect`]: the same, for people; [`roster`]: what workers say
+//!   about themselves.
 //! - [`reader`]: the connection that waits for new entries.
 //! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
@@ -27,10 +29,12 @@ mod asking;
 mod cluster;
 mod commits;
 mod cut;
+mod delayed;
 pub(crate) mod effects;
 mod endpoint;
 mod fault;
 mod history;
+mod inspect;
 mod letters;
 mod link;
 mod links;
@@ -44,6 +48,7 @@ mod permissions;
 mod publishing;
 mod reader;
 mod reply;
+mod roster;
 mod sentinel;
 mod server_facts;
 mod slot;

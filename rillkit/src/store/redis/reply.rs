@@ -69,7 +69,7 @@ pub(super) fn fields(reply: Value) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {
+pub(super) fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {
     match reply {
         Value::BulkString(bytes) => Ok(bytes),
         Value::SimpleString(text) => Ok(text.into_bytes()),

@@ -124,6 +124,7 @@ pub(super) async fn commits_and_deletes_where_acked_entries_go(store: &Store) {
         let token = place.deliver("c").await;
         let commit = Commit {
             effects: &effects,
+            done: None,
             dlq,
             letter: &letter,
             rows: Rows::Left,

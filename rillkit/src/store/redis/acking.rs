@@ -44,7 +44,6 @@ mod tests {
             include_str!("scripts/commit.lua"),
             include_str!("scripts/dead_letter.lua"),
             include_str!("scripts/finish.lua"),
-            include_str!("scripts/commit.lua"),
         ] {
             assert_eq!(
                 lua.matches("'XACK'").count(),

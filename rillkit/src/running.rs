@@ -49,6 +49,9 @@ impl Running {
     /// Stops gracefully: no new messages, running handlers may end within the grace period, and
     /// what was read but not started, or waits for a retry, is handed back to the group. Once this
     /// returns, no handler runs and nothing is sent to the server.
+    ///
+    /// A server that does not answer holds it up by two and a half seconds beyond the grace period at
+    /// most. What could not be handed back by then, others take over when its lease has ended.
     pub async fn stop(self) {
         self.stop.send_replace(true);
         for worker in self.workers {

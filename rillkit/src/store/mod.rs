@@ -309,6 +309,13 @@ impl Store {
         matches!(self, Self::Memory(_))
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self {
+            Self::Redis(it) => it.is_cluster(),
+            Self::Memory(_) => false,
+        }
+    }
+
     /// Whether the server is of the kind that the URL says. One that cannot be asked is believed.
     pub(crate) async fn check(&self) -> Result<(), Fault> {
         match self {

@@ -253,7 +253,9 @@ impl Fault {
 
     /// Whether the login may not do what was asked.
     pub(crate) fn is_permission(&self) -> bool {
-        self.text.starts_with("NOPERM")
+        // Inside a script it has no code of its own.
+        let in_script = "ERR The user executing the script can't";
+        self.text.starts_with("NOPERM") || self.text.starts_with(in_script)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rillkit::{HandlerError, subscribe};
+use rillkit::{HandlerError, Message, subscribe};
 
 use crate::meter::{Answer, Meter};
 use crate::order::{GROUP, Order};
@@ -33,4 +33,20 @@ pub async fn retried(order: Order) -> Result<(), HandlerError> {
         Answer::Done => Ok(()),
         Answer::RetryAfter(delay) => Err(HandlerError::retry_after(delay, "again")),
     }
+}
+
+/// One whose messages all wait for a retry that is far away.
+#[subscribe(stream = "orders", group = GROUP, concurrency = 64)]
+pub async fn failing(order: Order) -> Result<(), HandlerError> {
+    let _ = Meter::report(order.id);
+    Err(HandlerError::retry_after(Duration::from_secs(60), "later"))
+}
+
+/// A body that is not looked into.
+#[subscribe(stream = "orders", group = GROUP)]
+pub async fn undecoded(msg: Message) {
+    let id = msg
+        .header("id")
+        .and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
+    let _ = Meter::report(id.expect("a number"));
 }

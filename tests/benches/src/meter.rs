@@ -14,8 +14,13 @@ pub enum Kind {
     Drain,
     /// From the publishing of each to its handler.
     Latency,
-    /// From the due time of each one's retry to its start; the delay that was asked for.
-    Retry(Duration),
+    /// From the due time of each one's retry to its start.
+    Retry {
+        /// The delay of the first.
+        delay: Duration,
+        /// How much longer that of each next one is.
+        step: Duration,
+    },
 }
 
 /// What the handler has to do.
@@ -88,7 +93,8 @@ impl Meter {
             Kind::Drain if calls == 0 => self.first.store(self.now(), Relaxed),
             Kind::Drain => {}
             Kind::Latency => self.sample(place, self.marks[place].load(Relaxed)),
-            Kind::Retry(delay) => {
+            Kind::Retry { delay, step } => {
+                let delay = delay + step * u32::try_from(id).unwrap_or(u32::MAX);
                 let due = self.now() + u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
                 if self.marks[place]
                     .compare_exchange(0, due, Relaxed, Relaxed)

@@ -5,7 +5,7 @@
 use redis::{Cmd, cmd};
 
 use super::link::Link;
-use crate::store::{Consumer, Fault, FaultClass};
+use crate::store::{Acked, Consumer, Fault, FaultClass};
 
 /// One call: what it is named, the key it needs, and the call.
 struct Probe<'a> {
@@ -61,6 +61,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let of_stream = |name, call: &Cmd| Probe {
         name,
@@ -77,7 +78,10 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     let mut claim = cmd("XCLAIM");
     claim.arg(stream).arg(NO_GROUP).arg(&**name);
     claim.arg(0).arg(NO_ENTRY).arg("JUSTID");
-    vec![
+    let mut delete = cmd("XDEL");
+    delete.arg(stream).arg(NO_ENTRY);
+    let deletes = (consumer.acked == Acked::Goes).then(|| of_stream("XDEL", &delete));
+    let mut probes = vec![
         of_stream("XREADGROUP", &read),
         of_stream("XACK", cmd("XACK").arg(stream).arg(group).arg(NO_ENTRY)),
         of_stream("XPENDING", cmd("XPENDING").arg(stream).arg(group)),
@@ -107,5 +111,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
             // A hash of nothing: the answer is that there is no such script.
             call: cmd("EVALSHA").arg("0".repeat(40)).arg(0).clone(),
         },
-    ]
+    ];
+    probes.extend(deletes);
+    probes
 }

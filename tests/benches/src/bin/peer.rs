@@ -2,8 +2,10 @@
 //! number and flags, and reads one line `RESULT {json}`; the server is in `REDIS_URL`.
 //!
 //! `preload` and `publish` (`--n`, `--batch`, `--how concurrent`, `--tasks`), `drain`, `latency`
-//! (`--rate`) and `retry` (`--delay`, in ms); `--variant defaults|concurrent|sleeping`,
-//! `--threads` (0 is one thread that does all).
+//! (`--rate`, `--warm-up`, `--idle`, in ms, before the first) and `retry` (`--delay`, in ms, `--step`, in µs from one message to the next, `--every`, in µs between
+//! them); `--variant defaults|concurrent|sleeping|..`, `--threads` (0 is one thread that does all). `drain` tells the
+//! processor time that it took and the most memory that the process has had as well, and with `--until handled` it does
+//! not wait for the acks.
 
 use std::collections::HashMap;
 use std::env;
@@ -14,9 +16,7 @@ use std::time::{Duration, Instant};
 use rillkit::Broker;
 use rillkit_benches::meter::{Kind, Meter, percentile};
 use rillkit_benches::order::{GROUP, Order, STREAM};
-
-/// Messages of a latency run that are not counted.
-const WARM_UP: u64 = 200;
+use rillkit_benches::process;
 
 struct Arguments {
     mode: String,
@@ -121,17 +121,23 @@ async fn publish(arguments: &Arguments, broker: Broker) -> Result<String, rillki
 async fn drain(arguments: &Arguments, broker: Broker, url: &str) -> Result<String, rillkit::Error> {
     let n = arguments.number("n", 100_000);
     let meter = Meter::start(Kind::Drain, n);
+    let before = process::cpu();
     let _running = broker
         .only([arguments.text("variant", "defaults")])
         .start()
         .await?;
     meter.done().await;
-    let acked = nothing_pending(url, &meter).await;
+    let acked = match arguments.text("until", "acked") {
+        "handled" => meter.since_first(),
+        _ => nothing_pending(url, &meter).await,
+    };
     Ok(format!(
-        r#"{{"n":{n},"dups":{},"handled_s":{:.6},"acked_s":{:.6}}}"#,
+        r#"{{"n":{n},"dups":{},"handled_s":{:.6},"acked_s":{:.6},"cpu_s":{:.6},"peak_kib":{}}}"#,
         meter.repeats(),
         meter.handled().as_secs_f64(),
         acked.as_secs_f64(),
+        (process::cpu() - before).as_secs_f64(),
+        process::peak_kib(),
     ))
 }
 
@@ -155,20 +161,24 @@ async fn nothing_pending(url: &str, meter: &Meter) -> Duration {
 }
 
 async fn latency(arguments: &Arguments, broker: Broker) -> Result<String, rillkit::Error> {
-    let n = arguments.number("n", 3000) + WARM_UP;
+    let warm_up = arguments.number("warm-up", 200);
+    let n = arguments.number("n", 3000) + warm_up;
     let meter = Meter::start(Kind::Latency, n);
     let _running = broker.clone().only(["defaults"]).start().await?;
     let every = Duration::from_secs(1) / u32::try_from(arguments.number("rate", 500)).unwrap_or(1);
+    tokio::time::sleep(Duration::from_millis(arguments.number("idle", 0))).await;
     feed(&meter, broker, n, every).await?;
-    Ok(samples(&meter, WARM_UP))
+    Ok(samples(&meter, warm_up))
 }
 
 async fn retry(arguments: &Arguments, broker: Broker) -> Result<String, rillkit::Error> {
     let n = arguments.number("n", 100);
     let delay = Duration::from_millis(arguments.number("delay", 300));
-    let meter = Meter::start(Kind::Retry(delay), n);
+    let step = Duration::from_micros(arguments.number("step", 0));
+    let meter = Meter::start(Kind::Retry { delay, step }, n);
     let _running = broker.clone().only(["retried"]).start().await?;
-    feed(&meter, broker, n, Duration::from_millis(3)).await?;
+    let every = Duration::from_micros(arguments.number("every", 3000));
+    feed(&meter, broker, n, every).await?;
     Ok(samples(&meter, 0))
 }
 

@@ -210,7 +210,7 @@ mod tests {
     fn of_all_settings() {
         assert_snapshot!(expanded(
             r#"stream = "jobs", group = "workers", max_retries = None, claim_idle_ms = 300, backoff = 2,
-               max_backoff_ms = 10_000, jitter = 0.25, block_ms = 1_000, ack_policy = manual, concurrency = 4,
+               max_backoff_ms = 10_000, jitter = 0.25, block_ms = 1_000, ack_policy = manual, delete_on_ack = true, concurrency = 4,
                timeout_ms = 2_000, dlq = "failed", consumer = "me", start = "$", crate = crate::facade::rk"#,
             "async fn run_job(message: Message) {}",
         ));

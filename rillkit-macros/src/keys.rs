@@ -48,6 +48,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("block_ms", Kind::Milliseconds { least: 1 }),
     key("ack_policy", Kind::Policy),
+    key("delete_on_ack", Kind::Deletion),
     key("concurrency", Kind::Count),
     key("timeout_ms", Kind::Milliseconds { least: 1 }),
     key("dlq", Kind::Name),
@@ -69,6 +70,7 @@ pub(crate) enum Kind {
     Milliseconds { least: u64 },
     Number { least: f64, most: f64 },
     Policy,
+    Deletion,
     Count,
     Start,
     CratePath,
@@ -84,6 +86,9 @@ impl Kind {
             Self::Milliseconds { .. } => "an integer in milliseconds",
             Self::Number { .. } => "a number",
             Self::Policy => "`nack_on_error`, `ack_always`, `ack_first` or `manual`",
+            Self::Deletion => {
+                "`true`, or `even_with_other_groups` where what other groups have not read may go as well"
+            }
             Self::Count => "an integer",
             Self::Start => {
                 "`\"0\"` (from the beginning), `\"$\"` (new ones alone) or an entry id in quotes"
@@ -101,6 +106,7 @@ impl Kind {
             Self::Number { most, .. } if *most <= 1.0 => "0.1",
             Self::Number { .. } => "1.0",
             Self::Policy => "nack_on_error",
+            Self::Deletion => "true",
             Self::Count => "1",
             Self::Start => "\"0\"",
             Self::CratePath => "::rillkit",

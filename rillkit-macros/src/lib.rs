@@ -44,6 +44,7 @@ use proc_macro::TokenStream;
 /// | `jitter` | share that is added to a delay at random, 0.0 to 1.0 | `0.0` |
 /// | `block_ms` | the longest blocking read, above 0 | `5_000` |
 /// | `ack_policy` | `nack_on_error`, `ack_always`, `ack_first` or `manual` | `nack_on_error` |
+/// | `delete_on_ack` | `true`: what is acked is deleted from the stream in the same step, and the start is refused where the stream has other groups; `even_with_other_groups`: it is not | `false` |
 /// | `concurrency` | how many messages at once in this process, at least 1 | `1` |
 /// | `timeout_ms` | the longest run, above 0 | none |
 /// | `dlq` | a name | `<stream>-dlq` |

@@ -1,12 +1,16 @@
 //! What the value of a key may be. Literals are checked here; any other expression is passed on,
 //! and the compiler checks its type and, in the setters of the registration entry, its range.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprLit, ExprUnary, Lit, UnOp};
 
 use crate::keys::Kind;
 use crate::policy;
+use crate::words;
+
+/// What `delete_on_ack` may be besides a boolean.
+const EVEN: &str = "even_with_other_groups";
 
 /// A value that can be expanded.
 pub(crate) struct Value {
@@ -36,6 +40,7 @@ impl Kind {
         match self {
             Self::Policy => policy::check(&expr).map(Value::new),
             Self::CratePath => self.crate_path(key, &expr),
+            Self::Deletion => self.deletion(key, &expr),
             Self::Retries if is_path_to(&expr, "None") => Ok(Value {
                 setter: Some("retry_for_ever"),
                 ..Value::new(TokenStream::new())
@@ -195,6 +200,41 @@ impl Kind {
         }
     }
 
+    /// A boolean, or the one word that there is.
+    fn deletion(&self, key: &str, expr: &Expr) -> syn::Result<Value> {
+        match expr {
+            Expr::Lit(ExprLit {
+                lit: Lit::Bool(whether),
+                ..
+            }) => Ok(Value::new(whether.to_token_stream())),
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(text),
+                ..
+            }) if [EVEN, "true", "false"].contains(&text.value().as_str()) => Err(at(
+                text,
+                format!(
+                    "`{key}` takes a word; drop the quotes: `{key} = {}`",
+                    text.value()
+                ),
+            )),
+            Expr::Lit(ExprLit { lit, .. }) => Err(self.wrong_kind(key, lit)),
+            Expr::Path(path) if path.path.is_ident(EVEN) => Ok(Value {
+                setter: Some("delete_on_ack_even_with_other_groups"),
+                ..Value::new(TokenStream::new())
+            }),
+            // A constant is not written like this.
+            Expr::Path(path) if path.path.get_ident().is_some_and(is_word) => Err(at(
+                path,
+                format!(
+                    "`{key}` expects {}, got `{}`",
+                    self.expects(),
+                    words::text(expr)
+                ),
+            )),
+            other => Ok(Value::new(other.to_token_stream())),
+        }
+    }
+
     fn start(&self, key: &str, text: &syn::LitStr) -> syn::Result<Value> {
         let value = text.value();
         let id = value.split_once('-').unwrap_or((&value, "0"));
@@ -271,6 +311,13 @@ fn plain(expr: Expr) -> Expr {
         Expr::Paren(paren) => plain(*paren.expr),
         other => other,
     }
+}
+
+fn is_word(ident: &Ident) -> bool {
+    ident
+        .to_string()
+        .chars()
+        .all(|c| c.is_lowercase() || c == '_')
 }
 
 fn is_literal(expr: &Expr) -> bool {

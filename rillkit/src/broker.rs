@@ -13,11 +13,12 @@ use crate::backoff::Backoff;
 use crate::dlq::{Dlq, ReplayDlq};
 use crate::entry_id::EntryId;
 use crate::environment;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::extract::States;
 use crate::health::Health;
 use crate::lease::LeaseKeeper;
 use crate::log;
+use crate::policy::DeleteOnAck;
 use crate::post::Post;
 use crate::publish::{self, Publish, PublishAllError};
 use crate::running::Running;
@@ -26,7 +27,7 @@ use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
-use crate::store::{Consumer, FaultClass, Start, Store};
+use crate::store::{Consumer, Fault, FaultClass, Start, Store};
 use crate::stream::{Source, Target};
 use crate::subscription::{self, Subscription};
 use crate::supervisor::supervise;
@@ -499,6 +500,7 @@ impl Broker {
                 name: subscription
                     .given_consumer()
                     .map_or_else(|| Arc::clone(&name), Arc::from),
+                acked: subscription.policy.acked(),
             };
             posts.push(Arc::new(Post::new(
                 subscription,
@@ -585,14 +587,26 @@ impl Broker {
         let ready = async || {
             self.store.check().await?;
             self.store.together(stream, &post.dlq)?;
-            self.store.ensure_group(stream, group, start).await?;
-            self.store
-                .permits(&post.consumer, &post.dlq, post.subscription.needs())
-                .await
+            // Before the group is made, so that a refusal leaves none behind; and after, when others
+            // that start right now see it.
+            let mut others = self.endangered(post).await?;
+            if others.is_empty() {
+                self.store.ensure_group(stream, group, start).await?;
+                self.store
+                    .permits(&post.consumer, &post.dlq, post.subscription.needs())
+                    .await?;
+                others = self.endangered(post).await?;
+            }
+            Ok::<_, Fault>(others)
         };
         loop {
             match ready().await {
-                Ok(()) => break,
+                Ok(others) if others.is_empty() => break,
+                Ok(others) => {
+                    let others = others.iter().map(|group| &**group);
+                    let why = post.subscription.deletes_for_others(others);
+                    return Err(Error::new(ErrorKind::Handlers, why));
+                }
                 Err(fault) if fault.class == FaultClass::Config => {
                     return Err(Error::from_fault(
                         &fault,
@@ -620,6 +634,16 @@ impl Broker {
             log::dlq_unusable(&post.consumer, &post.dlq, &fault);
         }
         Ok(())
+    }
+
+    /// Other groups of the stream, if what this handler acks is deleted and they were not accepted.
+    async fn endangered(&self, post: &Post) -> Result<Vec<String>, Fault> {
+        if post.policy().delete_on_ack != DeleteOnAck::Alone {
+            return Ok(Vec::new());
+        }
+        let groups = self.store.groups(post.consumer.stream).await?;
+        let others = groups.into_iter().map(|(name, _)| name);
+        Ok(others.filter(|name| *name != post.consumer.group).collect())
     }
 }
 

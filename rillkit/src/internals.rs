@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::message::Message;
 use crate::policy::Policy;
 use crate::store::memory::MemoryStore;
-use crate::store::{Consumer, Start, Store, redis};
+use crate::store::{Acked, Consumer, Start, Store, redis};
 use crate::subscription::Subscription;
 
 /// Reads a reply of `XREADGROUP` from its bytes; the entries in it.
@@ -54,6 +54,7 @@ impl InProcess {
             stream: "s",
             group: "g",
             name: "c".into(),
+            acked: Acked::Stays,
         };
         // A fresh store refuses nothing.
         let _ = store

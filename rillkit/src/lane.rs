@@ -7,7 +7,7 @@ use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::extract::States;
 use crate::settle::Settler;
-use crate::store::Consumer;
+use crate::store::{Acked, Consumer};
 
 /// The place of a message: its stream, group and consumer, the application's state, and the way to
 /// settle it.
@@ -32,6 +32,7 @@ impl Lane {
             stream,
             group,
             name: Arc::from("detached"),
+            acked: Acked::Stays,
         };
         Self {
             consumer,

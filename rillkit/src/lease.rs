@@ -159,6 +159,7 @@ async fn keep_arriving(post: &Post, store: &Store) -> Result<(), Fault> {
         stream,
         group,
         name,
+        ..
     } = &post.consumer;
     let lease = post.policy().lease();
     // What a twin of a given name was handed is not ours to keep: it may be dead.

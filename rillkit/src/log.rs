@@ -33,6 +33,7 @@ pub(crate) fn started(consumer: &Consumer, policy: &Policy, handler: &str) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let retries = policy
         .max_retries
@@ -53,6 +54,7 @@ pub(crate) fn stopped(consumer: &Consumer) {
         stream,
         group,
         name,
+        ..
     } = consumer;
     tracing::info!(target: "rillkit", stream, group, consumer = %name, "consumer stopped | stream: {stream} | consumer: {name}");
 }

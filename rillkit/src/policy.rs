@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::store::Acked;
+
 /// When a message leaves the pending list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckPolicy {
@@ -26,6 +28,15 @@ impl AckPolicy {
     }
 }
 
+/// Whether what is acked is deleted from the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeleteOnAck {
+    No,
+    /// As long as the stream has no other group, which is looked at when the broker starts.
+    Alone,
+    EvenWithOtherGroups,
+}
+
 /// The settings of one handler. The setters check their ranges, and since a registration is a
 /// constant, a value out of range is a compile error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +50,7 @@ pub(crate) struct Policy {
     pub(crate) ack_policy: AckPolicy,
     pub(crate) concurrency: u32,
     timeout_ms: Option<u64>,
+    pub(crate) delete_on_ack: DeleteOnAck,
 }
 
 /// The cap of a delay when none was given, as in Python RillKit: fifteen minutes.
@@ -55,6 +67,7 @@ impl Policy {
         ack_policy: AckPolicy::NackOnError,
         concurrency: 1,
         timeout_ms: None,
+        delete_on_ack: DeleteOnAck::No,
     };
 
     pub(crate) const fn max_retries(mut self, retries: u32) -> Self {
@@ -122,6 +135,20 @@ impl Policy {
         self
     }
 
+    pub(crate) const fn delete_on_ack(mut self, whether: bool) -> Self {
+        self.delete_on_ack = if whether {
+            DeleteOnAck::Alone
+        } else {
+            DeleteOnAck::No
+        };
+        self
+    }
+
+    pub(crate) const fn delete_on_ack_even_with_other_groups(mut self) -> Self {
+        self.delete_on_ack = DeleteOnAck::EvenWithOtherGroups;
+        self
+    }
+
     /// What only the whole can tell, after every setter.
     pub(crate) const fn check(self) -> Self {
         if let Some(cap) = self.max_backoff_ms {
@@ -131,6 +158,14 @@ impl Policy {
             );
         }
         self
+    }
+
+    /// What becomes of an entry that is acked.
+    pub(crate) fn acked(&self) -> Acked {
+        match self.delete_on_ack {
+            DeleteOnAck::No => Acked::Stays,
+            DeleteOnAck::Alone | DeleteOnAck::EvenWithOtherGroups => Acked::Goes,
+        }
     }
 
     /// How long an entry in hand may stay untouched.

@@ -27,7 +27,7 @@ use crate::message::Message;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
-use crate::store::{Fault, FaultClass, Fenced, Return, Rows, Token};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Fenced, Return, Rows, Token};
 use crate::worker::Event;
 
 /// Ids in one ack.
@@ -43,6 +43,7 @@ pub(crate) struct Settler {
 #[derive(Debug)]
 enum Order {
     Ack(Vec<EntryId>),
+    Pass(Vec<EntryId>),
     AckNow(Token, oneshot::Sender<Result<(), Error>>),
     Tell(oneshot::Sender<()>),
     Close,
@@ -68,6 +69,11 @@ impl Settler {
     pub(crate) fn ack(&self, ids: Vec<EntryId>) {
         // The task ends after the last worker part that could send.
         let _ = self.orders.send(Order::Ack(ids));
+    }
+
+    /// Acks in the background what is meant for another group, and leaves it on the stream.
+    pub(crate) fn pass(&self, ids: Vec<EntryId>) {
+        let _ = self.orders.send(Order::Pass(ids));
     }
 
     /// Acks one message and waits for the answer.
@@ -118,10 +124,12 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             }
         }
         let (mut ids, mut now, mut tell) = (Vec::new(), Vec::new(), Vec::new());
+        let mut passed = Vec::new();
         for order in orders.drain(..) {
             match order {
                 Order::Ack(more) if ids.is_empty() => ids = more,
                 Order::Ack(more) => ids.extend(more),
+                Order::Pass(more) => passed.extend(more),
                 Order::AckNow(token, answer) => now.push((token, answer)),
                 Order::Tell(who) => tell.push(who),
                 Order::Close => open = false,
@@ -131,7 +139,14 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
             ack_now(post, now).await;
         }
         for ids in ids.chunks(ACKS) {
-            ack(post, ids).await;
+            ack(post, &post.consumer, ids).await;
+        }
+        if !passed.is_empty() {
+            let keeps = Consumer {
+                acked: Acked::Stays,
+                ..post.consumer.clone()
+            };
+            ack(post, &keeps, &passed).await;
         }
         for who in tell {
             // Nobody may be waiting any more.
@@ -140,7 +155,7 @@ async fn settle(post: &Post, waiting: &mut mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-async fn ack(post: &Post, ids: &[EntryId]) {
+async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
     let (mut backoff, mut failed) = (Backoff::short(), false);
     let acked = loop {
         post.pulse.beat(Part::Settling);
@@ -149,7 +164,7 @@ async fn ack(post: &Post, ids: &[EntryId]) {
         let settling = post
             .hand
             .settling(ids, post.policy().lease() / 2, Instant::now());
-        match ack_once(post, settling).await {
+        match ack_once(post, consumer, settling).await {
             Ok(again) => break again,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break Vec::new(),
             Err(fault) => {
@@ -172,17 +187,21 @@ async fn ack(post: &Post, ids: &[EntryId]) {
 }
 
 /// Acks; which of them had been handed out before.
-async fn ack_once(post: &Post, settling: Settling) -> Result<Vec<Token>, Fault> {
+async fn ack_once(
+    post: &Post,
+    consumer: &Consumer,
+    settling: Settling,
+) -> Result<Vec<Token>, Fault> {
     let Settling {
         plain,
         fenced,
         mut again,
     } = settling;
     if !plain.is_empty() {
-        post.store.ack(&post.consumer, &plain).await?;
+        post.store.ack(consumer, &plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(&post.consumer, &fenced).await?;
+        let answers = post.store.ack_fenced(consumer, &fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 again.retain(|other| other.id != token.id);

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::extract::{Requirement, States};
 use crate::message::Message;
 use crate::outcome::Outcome;
-use crate::policy::{AckPolicy, Policy};
+use crate::policy::{AckPolicy, DeleteOnAck, Policy};
 use crate::store::Need;
 use crate::wire;
 
@@ -167,6 +167,18 @@ impl Subscription {
         self
     }
 
+    #[must_use]
+    pub const fn delete_on_ack(mut self, whether: bool) -> Self {
+        self.policy = self.policy.delete_on_ack(whether);
+        self
+    }
+
+    #[must_use]
+    pub const fn delete_on_ack_even_with_other_groups(mut self) -> Self {
+        self.policy = self.policy.delete_on_ack_even_with_other_groups();
+        self
+    }
+
     /// The last call of an expansion: what only the whole can tell.
     #[must_use]
     pub const fn check(mut self) -> Self {
@@ -229,6 +241,25 @@ impl Subscription {
 
     pub(crate) fn start_at(&self) -> &'static str {
         self.start
+    }
+
+    /// Why a handler that deletes what it acks is refused: the stream has these groups as well.
+    pub(crate) fn deletes_for_others<'a>(
+        &self,
+        groups: impl IntoIterator<Item = &'a str>,
+    ) -> String {
+        let groups: Vec<_> = groups
+            .into_iter()
+            .map(|group| format!("`{}`", group.escape_debug()))
+            .collect();
+        format!(
+            "`delete_on_ack` of {} would delete messages of stream `{}` that other groups of it have not handled: {}; \
+             write `delete_on_ack = even_with_other_groups` to have that, or leave it out and use `broker.trim(..)`, \
+             which waits for every group",
+            self.place(),
+            self.stream,
+            groups.join(", ")
+        )
     }
 
     fn place(&self) -> String {
@@ -314,6 +345,7 @@ pub(crate) fn check(subscriptions: &[&'static Subscription], states: &States) ->
         mistakes.extend(mistakes_of(one));
     }
     mistakes.extend(twins(subscriptions));
+    mistakes.extend(deleters(subscriptions));
     mistakes.extend(missing_states(subscriptions, states));
     if mistakes.is_empty() {
         return Ok(());
@@ -395,6 +427,25 @@ fn twins(subscriptions: &[&'static Subscription]) -> Vec<String> {
         .collect();
     twins.sort();
     twins
+}
+
+/// Handlers that would delete what others of this program read as well.
+fn deleters(subscriptions: &[&'static Subscription]) -> Vec<String> {
+    let alone = |one: &&&Subscription| one.policy.delete_on_ack == DeleteOnAck::Alone;
+    subscriptions
+        .iter()
+        .filter(alone)
+        .filter_map(|one| {
+            let shares =
+                |other: &&&Subscription| other.stream == one.stream && other.group != one.group;
+            let others: Vec<_> = subscriptions
+                .iter()
+                .filter(shares)
+                .map(|other| other.group)
+                .collect();
+            (!others.is_empty()).then(|| one.deletes_for_others(others))
+        })
+        .collect()
 }
 
 fn missing_states(subscriptions: &[&'static Subscription], states: &States) -> Vec<String> {

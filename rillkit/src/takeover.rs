@@ -150,6 +150,7 @@ impl Takeover {
             stream,
             group,
             name,
+            ..
         } = &self.post.consumer;
         let mut removed = 0;
         for peer in self.post.store.peers(stream, group).await? {
@@ -373,7 +374,7 @@ mod tests {
     use crate::broker::Broker;
     use crate::outcome::Outcome;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Start, Store};
+    use crate::store::{Acked, Start, Store};
     use crate::subscription::{HandlerFuture, Subscription};
 
     fn at_once(_: &Message) -> Result<HandlerFuture, Undecodable> {
@@ -392,6 +393,7 @@ mod tests {
             stream: "s",
             group: "g",
             name: Arc::from(name),
+            acked: Acked::Stays,
         };
         let body = [(b"data".to_vec(), b"1".to_vec())].into_iter().collect();
         store.publish("s", &[body], None).await.unwrap();

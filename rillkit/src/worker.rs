@@ -274,7 +274,7 @@ impl Worker {
         match event {
             Event::Arrived { count, messages } => self.arrive(count, messages),
             Event::Afresh(id) => self.retries.remove(id),
-            Event::Unseen(ids) => self.acked.extend(ids),
+            Event::Unseen(ids) => self.settler.pass(ids),
             Event::Overdue(takes) => {
                 self.more_overdue = takes.len() >= OFFERS;
                 self.overdue = takes

@@ -12,6 +12,8 @@
 //!   list names that consumer and that count for it, atomically with the change, and answers for
 //!   each token whether it was [`Fenced::Done`], the entry is no longer pending
 //!   ([`Fenced::Gone`]), or pending under another consumer or count ([`Fenced::Other`]).
+//! - Whatever acks an entry, a dead letter too, deletes it from the stream in the same step when the
+//!   [`Consumer`] says so ([`Acked::Goes`]).
 //! - The delivery count is raised by [`Reader::read`] and by [`Store::take`] with
 //!   [`Charge::Counted`], and by nothing else.
 //! - Idle times are the server's own. [`Store::touch`], [`Store::take`] and a read set them to zero.
@@ -43,6 +45,17 @@ pub(crate) struct Consumer {
     pub(crate) stream: &'static str,
     pub(crate) group: &'static str,
     pub(crate) name: Arc<str>,
+    /// What becomes of its entries once they are acked.
+    pub(crate) acked: Acked,
+}
+
+/// What becomes of an entry on the stream when it leaves the pending list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Acked {
+    /// It stays: other groups may need it.
+    Stays,
+    /// It is deleted, in the same step.
+    Goes,
 }
 
 /// An entry of a stream.

@@ -27,6 +27,17 @@ async fn jobs(job: Job, msg: Message) -> Result<(), HandlerError> {
 }
 
 #[subscribe(
+    stream = "deleted",
+    group = "workers",
+    claim_idle_ms = 500,
+    concurrency = 4,
+    delete_on_ack = true
+)]
+async fn deleted(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
     stream = "once",
     group = "workers",
     max_retries = 0,

@@ -4,6 +4,7 @@ mod boundaries;
 mod connections;
 mod consumers;
 mod decode;
+mod delete_on_ack;
 mod dlq;
 mod dlq_tools;
 mod exactly_once;

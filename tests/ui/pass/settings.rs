@@ -23,6 +23,7 @@ async fn defaults(_job: Job) {}
     jitter = 0.25,
     block_ms = 1_000,
     ack_policy = ack_first,
+    delete_on_ack = true,
     concurrency = 4,
     timeout_ms = 2_000,
     dlq = "b-failed",
@@ -38,6 +39,7 @@ mod constants {
     pub const LEASE_MS: u64 = 300;
     pub const FACTOR: f64 = 1.0;
     pub const LIMIT: u32 = 2;
+    pub const DELETES: bool = 2 > 1;
     pub const START: &str = "1700000000000-0";
 }
 
@@ -52,12 +54,14 @@ mod constants {
     block_ms = constants::LEASE_MS,
     concurrency = constants::LIMIT * 2,
     timeout_ms = constants::LEASE_MS,
+    delete_on_ack = constants::DELETES,
     consumer = concat!("worker-", 1),
     start = constants::START
 )]
 async fn from_constants(_job: Job) {}
 
-#[subscribe(stream = JOBS, group = "others", dlq = "others-failed", max_retries = None, ack_policy = manual)]
+#[subscribe(stream = JOBS, group = "others", dlq = "others-failed", max_retries = None, ack_policy = manual,
+    delete_on_ack = even_with_other_groups)]
 async fn undecoded(_message: Message) {}
 
 fn main() {
@@ -65,14 +69,14 @@ fn main() {
         handlers![defaults, literals, from_constants, undecoded];
     assert_eq!(defaults.dlq_name(), "a-dlq");
     assert_eq!(defaults.path(), concat!(module_path!(), "::defaults"));
-    assert_policy(defaults, "Some(3)", 60_000, "1.0", "None", "0.0", 5_000, "NackOnError", 1, "None");
+    assert_policy(defaults, "Some(3)", 60_000, "1.0", "None", "0.0", 5_000, "NackOnError", 1, "None", "No");
     assert_eq!(literals.dlq_name(), "b-failed");
-    assert_policy(literals, "Some(7)", 300, "2.0", "Some(10000)", "0.25", 1_000, "AckFirst", 4, "Some(2000)");
+    assert_policy(literals, "Some(7)", 300, "2.0", "Some(10000)", "0.25", 1_000, "AckFirst", 4, "Some(2000)", "Alone");
     assert_eq!((from_constants.stream(), from_constants.group()), ("jobs", "workers"));
     assert_eq!(from_constants.dlq_name(), "failed-jobs");
-    assert_policy(from_constants, "Some(8)", 600, "1.5", "Some(1200)", "1.0", 300, "NackOnError", 4, "Some(300)");
+    assert_policy(from_constants, "Some(8)", 600, "1.5", "Some(1200)", "1.0", 300, "NackOnError", 4, "Some(300)", "Alone");
     assert_eq!(undecoded.dlq_name(), "others-failed");
-    assert_policy(undecoded, "None", 60_000, "1.0", "None", "0.0", 5_000, "Manual", 1, "None");
+    assert_policy(undecoded, "None", 60_000, "1.0", "None", "0.0", 5_000, "Manual", 1, "None", "EvenWithOtherGroups");
 }
 
 fn assert_policy(
@@ -86,11 +90,12 @@ fn assert_policy(
     ack_policy: &str,
     concurrency: u32,
     timeout_ms: &str,
+    delete_on_ack: &str,
 ) {
     let expected = format!(
         "Policy {{ max_retries: {max_retries}, claim_idle_ms: {claim_idle_ms}, backoff: {backoff}, \
          max_backoff_ms: {max_backoff_ms}, jitter: {jitter}, block_ms: {block_ms}, ack_policy: {ack_policy}, \
-         concurrency: {concurrency}, timeout_ms: {timeout_ms} }}"
+         concurrency: {concurrency}, timeout_ms: {timeout_ms}, delete_on_ack: {delete_on_ack} }}"
     );
     let shown = format!("{handler:?}");
     assert!(shown.contains(&expected), "expected {expected}, got {shown}");

@@ -7,7 +7,7 @@ use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed};
 use crate::store::effect::{Command, Effect, Part};
-use crate::store::{Fault, Rows, Token};
+use crate::store::{Acked, Consumer, Fault, Rows, Token};
 use crate::trim::Trim;
 
 fn incr(key: &str, by: i64) -> Effect {
@@ -104,6 +104,35 @@ pub(super) async fn commits_an_ack_alone(store: &Store) {
     let token = place.deliver("c").await;
     assert_eq!(place.commit("c", token, &[]).await, Committed::Done);
     assert_eq!(place.holds("c").await, []);
+}
+
+pub(super) async fn deletes_what_a_commit_acks(store: &Store) {
+    let place = Place::new(store).await;
+    let (total, text, letter) = (fresh_key(), fresh_key(), body(0));
+    let me = Consumer {
+        acked: Acked::Goes,
+        ..place.consumer("c")
+    };
+    for effects in [
+        vec![set(text, "words"), incr(total, 1)],
+        vec![incr(total, 1), incr(text, 1)],
+    ] {
+        let token = place.deliver("c").await;
+        let commit = Commit {
+            effects: &effects,
+            dlq: fresh_name(),
+            letter: &letter,
+            rows: Rows::Left,
+        };
+        let committed = store.commit(&me, token, commit).await.unwrap();
+        assert!(
+            matches!(committed, Committed::Done | Committed::Buried(_)),
+            "{committed:?}"
+        );
+        assert_eq!(place.holds("c").await, []);
+        assert_eq!(place.all(place.stream).await, []);
+    }
+    assert_eq!(place.looks(total).await, ["2"]);
 }
 
 pub(super) async fn does_every_effect(store: &Store) {

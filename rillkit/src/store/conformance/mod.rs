@@ -22,8 +22,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::memory::MemoryStore;
 use super::redis::RedisStore;
 use super::{
-    Consumer, Entry, Fault, FaultClass, Pending, Reader, Replayed, Return, Start, Store, Take,
-    Taken, Token,
+    Acked, Consumer, Entry, Fault, FaultClass, Pending, Reader, Replayed, Return, Start, Store,
+    Take, Taken, Token,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -126,6 +126,9 @@ on_all_stores! {
         dead_letters_once
         dead_letters_only_what_the_fence_lets_pass
         dead_letters_what_was_trimmed
+        deletes_what_it_acks
+        deletes_only_what_the_fence_lets_pass
+        deletes_what_it_dead_letters
         answers_nothing_for_nothing
         settles_nothing_without_a_group;
     committing:
@@ -133,6 +136,7 @@ on_all_stores! {
         commits_only_what_the_fence_lets_pass
         commits_nothing_without_a_group
         commits_an_ack_alone
+        deletes_what_a_commit_acks
         does_every_effect
         wakes_for_what_a_commit_publishes
         trims_with_what_a_commit_publishes
@@ -222,6 +226,15 @@ impl<'a> Place<'a> {
             stream: self.stream,
             group: GROUP,
             name: Arc::from(name),
+            acked: Acked::Stays,
+        }
+    }
+
+    /// A consumer whose acks delete.
+    fn deleter(&self, name: &str) -> Consumer {
+        Consumer {
+            acked: Acked::Goes,
+            ..self.consumer(name)
         }
     }
 

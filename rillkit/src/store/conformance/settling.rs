@@ -257,3 +257,68 @@ pub(super) async fn settles_nothing_without_a_group(store: &Store) {
         .unwrap();
     assert_eq!(nowhere.read("c", 10).await.len(), 2);
 }
+
+pub(super) async fn deletes_what_it_acks(store: &Store) {
+    let place = Place::new(store).await;
+    let published = place.publish(450).await;
+    place.read("c", 440).await;
+    let deleter = place.deleter("c");
+    store.ack(&deleter, &published[..420]).await.unwrap();
+    assert_eq!(place.holds("c").await, firsts(&published[420..440]));
+    assert_eq!(ids(&place.all(place.stream).await), published[420..]);
+    // Twice, and from a consumer that keeps: nothing more goes.
+    store.ack(&deleter, &published[..420]).await.unwrap();
+    store
+        .ack(&place.consumer("c"), &published[420..430])
+        .await
+        .unwrap();
+    assert_eq!(ids(&place.all(place.stream).await), published[420..]);
+    assert_eq!(place.read("c", 100).await, published[440..]);
+}
+
+pub(super) async fn deletes_only_what_the_fence_lets_pass(store: &Store) {
+    let place = Place::new(store).await;
+    let published = place.publish(4).await;
+    place.read("c", 2).await;
+    place.read("d", 1).await;
+    let tokens = [
+        first(published[0]),
+        miscounted(first(published[1])),
+        first(published[2]),
+        first(published[3]),
+        first(published[0]),
+    ];
+    let answers = store
+        .ack_fenced(&place.deleter("c"), &tokens)
+        .await
+        .unwrap();
+    let expected = [
+        Fenced::Done,
+        Fenced::Other,
+        Fenced::Other,
+        Fenced::Gone,
+        Fenced::Gone,
+    ];
+    assert_eq!(answers, expected);
+    assert_eq!(ids(&place.all(place.stream).await), published[1..]);
+    assert_eq!(place.holds("c").await, firsts(&published[1..2]));
+}
+
+pub(super) async fn deletes_what_it_dead_letters(store: &Store) {
+    let place = Place::new(store).await;
+    let published = place.publish(2).await;
+    place.read("c", 2).await;
+    let (deleter, dlq) = (place.deleter("c"), fresh_name());
+    let bury = async |token| {
+        store
+            .dead_letter(&deleter, token, dlq, &body(0), Rows::Left)
+            .await
+            .unwrap()
+    };
+    assert_eq!(bury(first(published[0])).await, Fenced::Done);
+    assert_eq!(bury(first(published[0])).await, Fenced::Gone);
+    assert_eq!(bury(miscounted(first(published[1]))).await, Fenced::Other);
+    assert_eq!(ids(&place.all(place.stream).await), published[1..]);
+    assert_eq!(place.all(dlq).await.len(), 1);
+    assert_eq!(place.holds("c").await, firsts(&published[1..]));
+}

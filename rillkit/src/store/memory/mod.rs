@@ -30,8 +30,8 @@ use tokio::time::Instant;
 pub(crate) use reader::MemoryReader;
 
 use super::{
-    Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return, Row, Rows,
-    Spared, Start, Summary, Take, Taken, Token, TrimStep,
+    Acked, Consumer, Entry, Fault, FaultClass, Fenced, Group as Ensured, Peer, Pending, Return,
+    Row, Rows, Spared, Start, Summary, Take, Taken, Token, TrimStep,
 };
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -157,11 +157,13 @@ impl MemoryStore {
 
     pub(crate) async fn ack(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
         // As on Redis, an ack where there is no group finds nothing to ack.
-        if let Ok((group, _)) = self.lock().group(consumer.stream, consumer.group) {
+        let mut state = self.lock();
+        if let Ok((group, _)) = state.group(consumer.stream, consumer.group) {
             for id in ids {
                 group.settle(*id);
             }
         }
+        state.acked(consumer, ids.iter().copied());
         Ok(())
     }
 
@@ -179,7 +181,11 @@ impl MemoryStore {
             }
             fenced
         };
-        Ok(tokens.iter().map(ack).collect())
+        let answers: Vec<_> = tokens.iter().map(ack).collect();
+        let acked = tokens.iter().zip(&answers);
+        let acked = acked.filter(|(_, answer)| **answer == Fenced::Done);
+        state.acked(consumer, acked.map(|(token, _)| token.id));
+        Ok(answers)
     }
 
     pub(crate) async fn touch(
@@ -263,6 +269,7 @@ impl MemoryStore {
         if rows == Rows::Moved {
             group.history().forget(token);
         }
+        state.acked(consumer, [token.id]);
         Ok(Fenced::Done)
     }
 
@@ -417,6 +424,18 @@ impl State {
         let stream = self.streams.get_mut(stream).ok_or_else(missing)?;
         let group = stream.groups.get_mut(group).ok_or_else(missing)?;
         Ok((group, &stream.entries))
+    }
+
+    /// Deletes what was acked, where the consumer says so.
+    fn acked(&mut self, consumer: &Consumer, ids: impl IntoIterator<Item = EntryId>) {
+        if consumer.acked == Acked::Stays {
+            return;
+        }
+        if let Some(stream) = self.streams.get_mut(consumer.stream) {
+            for id in ids {
+                stream.entries.remove(&id);
+            }
+        }
     }
 
     fn add(&mut self, stream: &str, fields: &Fields, now_ms: u64) -> Result<EntryId, Fault> {

@@ -15,7 +15,7 @@ use super::MemoryStore;
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::{
-    Charge, Consumer, Fenced, Pending, Replayed, Return, Rows, Start, Take, Taken, Token,
+    Acked, Charge, Consumer, Fenced, Pending, Replayed, Return, Rows, Start, Take, Taken, Token,
 };
 
 const STREAM: &str = "jobs";
@@ -435,6 +435,7 @@ fn consumer(who: usize) -> Consumer {
         stream: STREAM,
         group: GROUP,
         name: Arc::from(NAMES[who]),
+        acked: Acked::Stays,
     }
 }
 

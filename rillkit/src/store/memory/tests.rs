@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 use super::{MemoryReader, MemoryStore, NAMED};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
-use crate::store::{Consumer, Entry, Fault, FaultClass, Rows, Start};
+use crate::store::{Acked, Consumer, Entry, Fault, FaultClass, Rows, Start};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,6 +18,7 @@ fn consumer(name: &str) -> Consumer {
         stream: "jobs",
         group: "workers",
         name: Arc::from(name),
+        acked: Acked::Stays,
     }
 }
 

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use redis::{Script, Value, cmd};
 
+use super::acking::Acking;
 use super::{RedisStore, fenced, history, reply, xadd};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::store::{Consumer, Fault, Fenced, Replayed, Rows, SCRIPT_FIELDS, Token};
 
-static DEAD_LETTER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/dead_letter.lua")));
+static DEAD_LETTER: LazyLock<Acking> =
+    LazyLock::new(|| Acking::new(include_str!("scripts/dead_letter.lua")));
 static REPLAY: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/replay.lua")));
 
 impl RedisStore {
@@ -34,21 +35,25 @@ impl RedisStore {
         };
         let answer = self
             .links
-            .run_script(consumer.stream, &DEAD_LETTER, |script| {
-                script
-                    .key(consumer.stream)
-                    .key(dlq)
-                    .arg(consumer.group)
-                    .arg(&*consumer.name);
-                script.arg(token.id.to_string()).arg(token.deliveries);
-                script.arg(names.len());
-                if !names.is_empty() {
-                    script.key(history::key(consumer)).arg(&names);
-                }
-                for (name, value) in letter.iter() {
-                    script.arg(name).arg(value);
-                }
-            })
+            .run_script(
+                consumer.stream,
+                DEAD_LETTER.when(consumer.acked),
+                |script| {
+                    script
+                        .key(consumer.stream)
+                        .key(dlq)
+                        .arg(consumer.group)
+                        .arg(&*consumer.name);
+                    script.arg(token.id.to_string()).arg(token.deliveries);
+                    script.arg(names.len());
+                    if !names.is_empty() {
+                        script.key(history::key(consumer)).arg(&names);
+                    }
+                    for (name, value) in letter.iter() {
+                        script.arg(name).arg(value);
+                    }
+                },
+            )
             .await?;
         fenced(&answer)
     }

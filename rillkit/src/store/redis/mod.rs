@@ -20,6 +20,7 @@
 //! - [`reader`]: the connection that waits for new entries.
 //! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
+mod acking;
 mod address;
 mod asking;
 mod cluster;

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use redis::{Cmd, Script, ScriptInvocation, Value};
 
+use super::acking::Acking;
 use super::{RedisStore, fenced, ms, reply};
 use crate::entry_id::EntryId;
-use crate::store::{Charge, Consumer, Fault, Fenced, Return, Take, Taken, Token};
+use crate::store::{Acked, Charge, Consumer, Fault, Fenced, Return, Take, Taken, Token};
 
-static ACK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ack.lua")));
+static ACK: LazyLock<Acking> = LazyLock::new(|| Acking::new(include_str!("scripts/ack.lua")));
+static ACK_ALL: LazyLock<Acking> =
+    LazyLock::new(|| Acking::new(include_str!("scripts/ack_all.lua")));
 static TOUCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/touch.lua")));
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/take.lua")));
 static GIVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/give.lua")));
@@ -28,6 +31,9 @@ impl RedisStore {
         if ids.is_empty() {
             return Ok(());
         }
+        if consumer.acked == Acked::Goes {
+            return self.ack_and_delete(consumer, ids).await;
+        }
         let mut ack = Cmd::with_capacity(ids.len() + 3, ids.len() * 18 + 64);
         ack.arg("XACK").arg(consumer.stream).arg(consumer.group);
         for id in ids {
@@ -36,12 +42,28 @@ impl RedisStore {
         self.links.run(consumer.stream, &ack).await.map(drop)
     }
 
+    async fn ack_and_delete(&self, consumer: &Consumer, ids: &[EntryId]) -> Result<(), Fault> {
+        for chunk in ids.chunks(CHUNK) {
+            let fill = |script: &mut ScriptInvocation<'_>| {
+                script.key(consumer.stream).arg(consumer.group);
+                for id in chunk {
+                    script.arg(id.to_string());
+                }
+            };
+            let script = ACK_ALL.when(Acked::Goes);
+            let answer = self.links.run_script(consumer.stream, script, fill);
+            answer.await?;
+        }
+        Ok(())
+    }
+
     pub(in crate::store) async fn ack_fenced(
         &self,
         consumer: &Consumer,
         tokens: &[Token],
     ) -> Result<Vec<Fenced>, Fault> {
-        self.for_tokens(&ACK, consumer, tokens).await
+        self.for_tokens(ACK.when(consumer.acked), consumer, tokens)
+            .await
     }
 
     pub(in crate::store) async fn touch(

@@ -6,7 +6,7 @@ use redis::{Cmd, cmd};
 
 use super::commits;
 use super::link::Link;
-use crate::store::{Consumer, Fault, FaultClass, Need};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Need};
 
 /// One call: what it is named, the key it needs, and the call.
 struct Probe<'a> {
@@ -73,6 +73,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
         stream,
         group,
         name,
+        ..
     } = consumer;
     let of_stream = |name, call: &Cmd| Probe {
         name,
@@ -89,7 +90,10 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     let mut claim = cmd("XCLAIM");
     claim.arg(stream).arg(NO_GROUP).arg(&**name);
     claim.arg(0).arg(NO_ENTRY).arg("JUSTID");
-    vec![
+    let mut delete = cmd("XDEL");
+    delete.arg(stream).arg(NO_ENTRY);
+    let deletes = (consumer.acked == Acked::Goes).then(|| of_stream("XDEL", &delete));
+    let mut probes = vec![
         of_stream("XREADGROUP", &read),
         of_stream("XACK", cmd("XACK").arg(stream).arg(group).arg(NO_ENTRY)),
         of_stream("XPENDING", cmd("XPENDING").arg(stream).arg(group)),
@@ -119,12 +123,19 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
             // A hash of nothing: the answer is that there is no such script.
             call: cmd("EVALSHA").arg("0".repeat(40)).arg(0).clone(),
         },
-    ]
+    ];
+    probes.extend(deletes);
+    probes
 }
 
 /// What the script of a commit calls beside the handler's own commands.
 fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
-    let Consumer { stream, name, .. } = consumer;
+    let Consumer {
+        stream,
+        name,
+        acked,
+        ..
+    } = consumer;
     let mut create = cmd("XGROUP");
     create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
     [
@@ -142,7 +153,10 @@ fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
             name: "SCRIPT LOAD",
             key: None,
             // Commits would overtake each other, were it loaded by the first.
-            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
+            call: cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(commits::source(*acked))
+                .clone(),
         },
     ]
 }

@@ -92,6 +92,7 @@ impl RedisReader {
             stream,
             group,
             name,
+            ..
         } = &self.consumer;
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP")

@@ -34,6 +34,7 @@ examples! {
     attempts
     backoff
     decode_errors
+    dlq_tools
     graceful_stop
     idempotent_publish
     reject

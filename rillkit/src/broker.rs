@@ -375,7 +375,7 @@ impl Broker {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// let stats = broker.dlq("jobs").stats().await?;
     /// for (reason, count) in &stats.by_reason {
     ///     println!("{count} x {reason}");
@@ -387,7 +387,12 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn dlq<S: Source>(&self, stream: S) -> Dlq<S::Bodies> {
-        Dlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+        Dlq::new(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            self.dlqs(&stream),
+        )
     }
 
     /// The dead-letter queues that the constant and the handlers of a stream name.

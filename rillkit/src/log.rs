@@ -119,6 +119,12 @@ pub(crate) fn not_replayed(dlq: &str, id: EntryId) {
     tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: it would be an entry without fields");
 }
 
+/// The caller's function failed for it.
+pub(crate) fn not_reprocessed(dlq: &str, id: EntryId, error: &str) {
+    let error = one_line(error);
+    tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: {error}");
+}
+
 /// Somebody else has the message; what this run does can only be logged.
 pub(crate) fn lease_lost(consumer: &Consumer, id: EntryId) {
     let Consumer { stream, group, .. } = consumer;

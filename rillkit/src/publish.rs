@@ -52,13 +52,8 @@ impl Publish<'_> {
 
     /// An entry whose fields are given, one at least: Redis refuses an entry without any.
     pub(crate) fn with_fields(store: &Store, largest: usize, stream: &str, fields: Fields) -> Self {
-        let none = || {
-            Error::new(
-                ErrorKind::Input,
-                "an entry without fields cannot be published: give it one",
-            )
-        };
-        let fields = (!fields.is_empty()).then_some(fields).ok_or_else(none);
+        let fields = (!fields.is_empty()).then_some(fields);
+        let fields = fields.ok_or_else(no_fields);
         Self::of(store, largest, stream, fields)
     }
 
@@ -245,8 +240,15 @@ fn named(stream: &str) -> Result<(), Error> {
         .map_err(|why| Error::new(ErrorKind::Input, format!("the name of the stream {why}")))
 }
 
+pub(crate) fn no_fields() -> Error {
+    Error::new(
+        ErrorKind::Input,
+        "an entry without fields cannot be published: give it one",
+    )
+}
+
 /// Whether a message is small enough: found out before anything of it is sent.
-fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
+pub(crate) fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
     let bytes = fields.bytes();
     if bytes <= largest {
         return Ok(());

@@ -3,16 +3,17 @@
 //!
 //! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
 //! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`). With `ACT` it runs
-//! no handler: it publishes a job (`publish`), once and for all (`publish_once`), or replays the dead jobs (`replay`), and says
-//! how that ended.
+//! no handler: it publishes a job (`publish`), once and for all (`publish_once`), replays the dead jobs (`replay`,
+//! `replay_slowly`) or counts them (`count_letters`), and says how that ended.
 
 use std::env;
+use std::fs;
 use std::io::{self, Read};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use rillkit::{Broker, HandlerError, Message, subscribe};
+use rillkit::{Broker, Error, HandlerError, Message, subscribe};
 use rillkit_tests::Job;
 use tokio::runtime::Builder;
 
@@ -97,12 +98,30 @@ async fn say_how_it_ends(broker: &Broker, act: &str) {
             .await
             .map(|_| 1),
         "replay" => broker.replay_dlq("jobs").await,
+        "replay_slowly" => {
+            let replay = broker.dlq("jobs").replay().all().rate(500.0);
+            let report = replay.await.map_err(Error::from);
+            report.map(|report| report.moved as usize)
+        }
+        "count_letters" => {
+            let stats = broker.dlq("jobs").stats().await;
+            println!("peak {}", peak());
+            stats.map(|stats| stats.count as usize)
+        }
         unknown => panic!("a worker cannot `{unknown}`"),
     };
     match told {
         Ok(count) => println!("told {count}"),
         Err(error) => println!("told {:?}", error.kind()),
     }
+}
+
+/// The most memory that this process has had, in KiB.
+fn peak() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.expect("a peak").trim();
+    peak.trim_end_matches(" kB").to_owned()
 }
 
 fn main() -> ExitCode {

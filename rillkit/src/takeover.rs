@@ -426,6 +426,7 @@ mod tests {
                 stream: "s",
                 group: "g",
                 name: Arc::from(name),
+                acked: Acked::Stays,
             };
             store.note_worker(&died, name).await.unwrap();
         }

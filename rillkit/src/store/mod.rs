@@ -21,6 +21,9 @@
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
 //!   is safe to repeat.
 
+pub(crate) mod commits;
+mod delayed;
+pub(crate) mod effect;
 pub(crate) mod memory;
 mod publishing;
 pub(crate) mod redis;
@@ -32,6 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::delayed::{Due, HORIZON, Later, Promotion, UPCOMING, Waiting};
 pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
@@ -143,6 +147,13 @@ pub(crate) struct Summary {
     pub(crate) lowest: Option<EntryId>,
     /// Each consumer that has pending entries, and how many.
     pub(crate) consumers: Vec<(Arc<str>, u64)>,
+}
+
+/// What a consumer needs beyond reading, retries and dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// [`Store::commit`].
+    Commits,
 }
 
 /// A consumer of a group, dead or alive.
@@ -355,9 +366,14 @@ impl Store {
     /// # Errors
     ///
     /// With [`FaultClass::Config`], naming each command that is missing.
-    pub(crate) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    pub(crate) async fn permits(
+        &self,
+        consumer: &Consumer,
+        dlq: &str,
+        needs: &[Need],
+    ) -> Result<(), Fault> {
         match self {
-            Self::Redis(it) => it.permits(consumer, dlq).await,
+            Self::Redis(it) => it.permits(consumer, dlq, needs).await,
             Self::Memory(_) => Ok(()),
         }
     }

@@ -122,6 +122,7 @@ impl Worker {
                     self.running.is_empty()
                         && self.steps == 0
                         && self.letters.is_empty()
+                        && self.commits.is_empty()
                         && self.crew.reads_no_more()
                 }
             };

@@ -130,6 +130,15 @@ impl Links {
         }
     }
 
+    /// Whether a command on this key can go with the stream's; otherwise what to do. Keys of one
+    /// server always can.
+    pub(super) fn beside(&self, stream: &str, key: &str) -> Result<(), String> {
+        match self {
+            Self::One(_) => Ok(()),
+            Self::Cluster(_) => slot::same(stream, key),
+        }
+    }
+
     /// Whether the server is what the URL says: a node of a cluster would do as a single server
     /// until the first key that another node has. A server that does not tell is believed.
     pub(super) async fn check(&self) -> Result<(), Fault> {

@@ -78,6 +78,15 @@ pub(super) fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {
     }
 }
 
+/// A list of strings, or a single one. One that is gone by now is none.
+pub(super) fn pieces(reply: Value) -> Result<Vec<Vec<u8>>, Fault> {
+    match reply {
+        Value::Nil => Ok(Vec::new()),
+        Value::Array(pieces) => pieces.into_iter().map(bytes).collect(),
+        one => bytes(one).map(|one| vec![one]),
+    }
+}
+
 pub(super) fn text(reply: Value) -> Result<String, Fault> {
     Ok(match String::from_utf8(bytes(reply)?) {
         Ok(text) => text,

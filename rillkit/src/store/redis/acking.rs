@@ -52,7 +52,6 @@ mod tests {
             include_str!("scripts/ack_all.lua"),
             include_str!("scripts/commit.lua"),
             include_str!("scripts/dead_letter.lua"),
-            include_str!("scripts/commit.lua"),
         ] {
             assert_eq!(
                 lua.matches("'XACK'").count(),

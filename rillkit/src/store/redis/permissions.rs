@@ -150,7 +150,12 @@ fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
 
 /// What the script of a commit calls beside the handler's own commands.
 fn of_commits(consumer: &Consumer) -> [Probe; 3] {
-    let Consumer { stream, name, .. } = consumer;
+    let Consumer {
+        stream,
+        name,
+        acked,
+        ..
+    } = consumer;
     let mut create = cmd("XGROUP");
     create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
     [
@@ -168,7 +173,10 @@ fn of_commits(consumer: &Consumer) -> [Probe; 3] {
             name: "SCRIPT LOAD",
             key: None,
             // Commits would overtake each other, were it loaded by the first.
-            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
+            call: cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(commits::source(*acked))
+                .clone(),
         },
     ]
 }

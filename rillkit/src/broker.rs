@@ -41,6 +41,10 @@ use crate::worker::Worker;
 ///
 /// Making one does no I/O: the connection is made when it is first needed.
 ///
+/// Clones share a connection, which lives on the runtime of whoever first needed it. When that
+/// runtime ends, others make a new one; what was being published from another runtime at that
+/// moment fails as [`Unknown`](crate::ErrorKind::Unknown).
+///
 /// ```no_run
 /// use rillkit::Broker;
 ///
@@ -132,8 +136,8 @@ impl Broker {
             .map(Self::on)
     }
 
-    /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
-    /// `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
+    /// The server that the environment names: `REDIS_URL`, else the single server of `REDIS_HOST`,
+    /// `REDIS_PORT`, `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
     /// `redis://localhost:6379/0`. The files of certificates (`REDIS_CA_CERT`, `REDIS_CLIENT_CERT`,
     /// `REDIS_CLIENT_KEY`) and the login at sentinels (`REDIS_SENTINEL_USERNAME`,
     /// `REDIS_SENTINEL_PASSWORD`) go with either.
@@ -183,7 +187,8 @@ impl Broker {
 
     /// Runs only the handlers that have one of these names: of their stream, of their function, or
     /// of their function with its module. The variable `RILLKIT_ONLY` (names with commas between)
-    /// does the same where this was not called. A name that no handler has fails the start.
+    /// does the same where this was not called. A name that no handler has fails the start, and so
+    /// does a variable with commas and no name.
     ///
     /// ```no_run
     /// # async fn run() -> Result<(), rillkit::Error> {
@@ -372,10 +377,14 @@ impl Broker {
     ///
     /// What no waiting can cure: no handlers, two for one stream and group, a state that nobody
     /// provided, a wrong password, a permission that is missing, a key of another type.
+    ///
+    /// # Cancellation
+    ///
+    /// A start that is dropped leaves the groups that it created, and nothing else.
     pub async fn start(&self) -> Result<Running, Error> {
         let settings = &self.settings;
         let only = if settings.only.is_empty() {
-            environment::only()
+            environment::only()?
         } else {
             settings.only.clone()
         };
@@ -403,7 +412,8 @@ impl Broker {
         for post in &posts {
             self.prepare(post).await?;
         }
-        log::server(self, self.store.facts().await.as_ref(), posts.len());
+        let facts = self.store.facts().await;
+        log::server(self, facts.as_ref(), posts.len(), self.store.is_cluster());
         let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {

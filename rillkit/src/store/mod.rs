@@ -241,7 +241,9 @@ impl Fault {
 
     /// Whether the login may not do what was asked.
     pub(crate) fn is_permission(&self) -> bool {
-        self.text.starts_with("NOPERM")
+        // Inside a script it has no code of its own.
+        let in_script = "ERR The user executing the script can't";
+        self.text.starts_with("NOPERM") || self.text.starts_with(in_script)
     }
 }
 
@@ -295,6 +297,13 @@ impl Store {
     /// Whether this is the in-process store, whose clock is tokio's.
     pub(crate) fn is_memory(&self) -> bool {
         matches!(self, Self::Memory(_))
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self {
+            Self::Redis(it) => it.is_cluster(),
+            Self::Memory(_) => false,
+        }
     }
 
     /// Whether the server is of the kind that the URL says. One that cannot be asked is believed.

@@ -125,9 +125,9 @@ fn server_code(error: &RedisError) -> Option<(&str, &str)> {
             .map_or(inner, |(_, inner)| inner)
             .trim_start_matches('-');
         let (code, rest) = inner.split_once(' ').unwrap_or((inner, ""));
-        // Some have none.
-        let has_code = !code.contains(|c: char| c.is_ascii_lowercase());
-        return Some(if has_code {
+        // Some of its errors have no code.
+        let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase());
+        return Some(if is_code {
             (code, rest)
         } else {
             ("ERR", inner)

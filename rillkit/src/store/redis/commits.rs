@@ -13,9 +13,7 @@ use crate::store::commits::{Commit, Committed, Failed, STAND};
 use crate::store::effect::{Effect, checks};
 use crate::store::{Consumer, Fault, Fenced, Rows, SCRIPT_FIELDS, Token};
 
-pub(super) const SOURCE: &str = include_str!("scripts/commit.lua");
-
-static COMMIT: LazyLock<Acking> = LazyLock::new(|| Acking::new(SOURCE));
+static COMMIT: LazyLock<Acking> = LazyLock::new(|| Acking::new(include_str!("scripts/commit.lua")));
 
 impl RedisStore {
     pub(in crate::store) async fn commit(

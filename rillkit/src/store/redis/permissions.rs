@@ -4,7 +4,6 @@
 
 use redis::{Cmd, cmd};
 
-use super::commits;
 use super::link::Link;
 use crate::store::{Acked, Consumer, Fault, FaultClass, Need};
 
@@ -129,7 +128,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
 }
 
 /// What the script of a commit calls beside the handler's own commands.
-fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
+fn of_commits(consumer: &Consumer) -> [Probe<'_>; 2] {
     let Consumer { stream, name, .. } = consumer;
     let mut create = cmd("XGROUP");
     create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
@@ -143,12 +142,6 @@ fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
             name: "TYPE",
             key: Some(*stream),
             call: cmd("TYPE").arg(stream).clone(),
-        },
-        Probe {
-            name: "SCRIPT LOAD",
-            key: None,
-            // Commits would overtake each other, were it loaded by the first.
-            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
         },
     ]
 }

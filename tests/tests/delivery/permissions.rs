@@ -1,6 +1,6 @@
 //! A user with the permissions that SECURITY.md lists, and with one of them less.
 
-use rillkit::{Broker, ErrorKind, HandlerError, Message, State, handlers, subscribe};
+use rillkit::{Broker, ErrorKind, HandlerError, Message, State, Tx, handlers, subscribe};
 use rillkit_servers::{Reply, Server};
 use rillkit_tests::Job;
 
@@ -336,5 +336,60 @@ async fn what_only_makes_it_better_may_be_missing() {
     place.ask(&["XGROUP", "DESTROY", "jobs", "workers"]);
     place.publish("jobs", "new", "ok").await;
     until("it goes on", || !place.journal.runs("new").is_empty()).await;
+    running.stop().await;
+}
+
+#[subscribe(stream = "jobs", group = "workers")]
+async fn count(_job: Job, tx: Tx) {
+    tx.incr_by("total", 1);
+}
+
+/// What SECURITY.md says a handler with a `Tx` needs as well.
+fn documented_for_tx() -> Vec<String> {
+    let row = SECURITY
+        .lines()
+        .find(|line| line.starts_with("| a handler with a `Tx` "));
+    let words = row.expect("a row").split('`');
+    let grants = words.filter(|word| word.starts_with('+') && *word != "+xadd");
+    grants.map(|word| word.replace('\\', "")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_permissions_are_enough_for_a_tx() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    let [needed, _] = documented();
+    let grants = documented_for_tx();
+    assert_eq!(grants, ["+type", "+xgroup|createconsumer"]);
+    let start = || async {
+        let broker = worker(&server, &place.journal).with_handlers(handlers![count]);
+        broker.start().await
+    };
+    for missing in &grants {
+        set_user(&server, &needed);
+        let others = grants.iter().filter(|grant| *grant != missing);
+        let line = ["ACL", "SETUSER", "worker", "~total", "+incrby"].into_iter();
+        let line: Vec<_> = line.chain(others.map(String::as_str)).collect();
+        set_user(&server, &line);
+        let error = start().await.expect_err(missing).to_string();
+        let named = missing.trim_start_matches('+').replace('|', " ");
+        assert!(
+            error.contains(&format!("`{}`", named.to_uppercase())),
+            "{error}"
+        );
+    }
+    let grants = grants.iter().map(String::as_str);
+    let line = ["ACL", "SETUSER", "worker"].into_iter().chain(grants);
+    set_user(&server, &line.collect::<Vec<_>>());
+    let running = start().await.expect("started");
+    place.publish("jobs", "job", "ok").await;
+    until("it is counted", || {
+        place.ask(&["EXISTS", "total"]).int() == 1
+    })
+    .await;
+    until("it is acked", || {
+        place.pending("jobs", "workers").is_empty()
+    })
+    .await;
     running.stop().await;
 }

@@ -93,7 +93,7 @@ impl Letter {
         self.fields.text(dead::GROUP)
     }
 
-    /// `error`, `panic`, `timeout`, `rejected`, `decode` or `exhausted`.
+    /// `error`, `panic`, `timeout`, `rejected`, `decode`, `exhausted` or `tx`.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.fields.text(dead::REASON)

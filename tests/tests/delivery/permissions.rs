@@ -393,3 +393,34 @@ async fn the_documented_permissions_are_enough_for_a_tx() {
     .await;
     running.stop().await;
 }
+
+/// Nothing failed here before, so that the first to find out is the dead letter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_is_forbidden_does_not_keep_a_letter_back() {
+    let [needed, _] = documented();
+    let server = Server::start();
+    let place = Place::on(&server);
+    set_user(&server, &needed);
+    place.ask(&["XGROUP", "CREATE", "jobs", "workers", "0", "MKSTREAM"]);
+    place.publish("jobs", "left", "err").await;
+    let read = [
+        "XREADGROUP",
+        "GROUP",
+        "workers",
+        "gone",
+        "STREAMS",
+        "jobs",
+        ">",
+    ];
+    place.ask(&read);
+    let running = worker(&server, &place.journal)
+        .start()
+        .await
+        .expect("started");
+    until("it is dead", || place.length("jobs-dlq") == 1).await;
+    running.stop().await;
+    assert_eq!(place.journal.deliveries("left"), [2]);
+    let letter = &place.letters("jobs-dlq").await[0];
+    assert!(letter.get("x-attempts").starts_with("[{\"n\":2,"));
+    assert!(place.pending("jobs", "workers").is_empty());
+}

@@ -34,6 +34,7 @@ examples! {
     attempts
     backoff
     decode_errors
+    delayed
     graceful_stop
     idempotent_publish
     reject

@@ -1,11 +1,12 @@
 //! The public handle: publish, start the handlers, stop them, move dead letters back.
 
+mod publishing;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ use crate::inspect::{Inspect, ServerInfo};
 use crate::lease::LeaseKeeper;
 use crate::log;
 use crate::post::Post;
-use crate::publish::{self, Publish, PublishAllError};
+use crate::promote::{Promoter, Promoters};
 use crate::running::Running;
 use crate::safe_trim::SafeTrim;
 use crate::server::Server;
@@ -28,7 +29,7 @@ use crate::signal;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::{Consumer, FaultClass, Start, Store};
-use crate::stream::{Source, Target};
+use crate::stream::Source;
 use crate::subscription::{self, Subscription};
 use crate::supervisor::supervise;
 use crate::takeover::update_floor;
@@ -57,6 +58,8 @@ pub struct Broker {
     settings: Arc<Settings>,
     /// The handlers that this broker and its clones run.
     posts: Arc<Mutex<Vec<Weak<Post>>>>,
+    /// What adds the messages that this broker and its clones have delayed.
+    promoters: Arc<Promoters>,
 }
 
 #[derive(Clone)]
@@ -90,6 +93,7 @@ impl Broker {
             store,
             settings: Arc::new(settings),
             posts: Arc::default(),
+            promoters: Arc::default(),
         }
     }
 
@@ -248,103 +252,6 @@ impl Broker {
 
     fn settings_mut(&mut self) -> &mut Settings {
         Arc::make_mut(&mut self.settings)
-    }
-
-    /// Publishes a message, as JSON in the field `data`; gives back its entry id.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
-    /// let id = broker.publish("jobs", &["a", "b"]).header("trace", "17").await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The [`kind`](Error::kind) says whether the message was surely not published
-    /// ([`NotSent`](crate::ErrorKind::NotSent), [`Refused`](crate::ErrorKind::Refused)), or may
-    /// have been ([`Unknown`](crate::ErrorKind::Unknown)): the connection broke before the answer
-    /// came. It is never published again behind the caller's back, unless an [`id`](Publish::id)
-    /// makes that safe.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a constant or a name is what callers have"
-    )]
-    pub fn publish<T: Serialize + ?Sized>(&self, stream: impl Target<T>, body: &T) -> Publish<'_> {
-        Publish::new(&self.store, self.settings.largest, &stream, body)
-    }
-
-    /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
-    /// program writes that is no RillKit, or what a test of an undecodable entry needs. A body
-    /// goes into the field `data`, as JSON.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
-    /// broker.publish_fields("jobs", [("data", r#"{"name":"a"}"#), ("origin", "import")]).await?;
-    /// # let nothing: [(&str, &str); 0] = [];
-    /// # let error = broker.publish_fields("jobs", nothing).await.unwrap_err();
-    /// # assert_eq!(error.kind(), rillkit::ErrorKind::Input);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`publish`](Self::publish); no fields at all are refused.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a constant or a name is what callers have"
-    )]
-    pub fn publish_fields<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
-        &self,
-        stream: impl Source,
-        fields: impl IntoIterator<Item = (N, V)>,
-    ) -> Publish<'_> {
-        let fields = fields
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        Publish::with_fields(
-            &self.store,
-            self.settings.largest,
-            stream.stream_name(),
-            fields,
-        )
-        .trimming(stream.trim())
-    }
-
-    /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
-    /// ids.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::PublishAllError> {
-    /// # let broker = rillkit::Broker::memory();
-    /// let ids = broker.publish_all("jobs", ["one", "two"]).await?;
-    /// assert_eq!(ids.len(), 2);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`publish`](Self::publish); the error holds the ids of those that were published
-    /// all the same.
-    pub async fn publish_all<'b, T: Serialize + ?Sized + 'b>(
-        &self,
-        stream: impl Target<T>,
-        bodies: impl IntoIterator<Item = &'b T>,
-    ) -> Result<Vec<EntryId>, PublishAllError> {
-        let bodies = bodies.into_iter().map(publish::fields).collect();
-        publish::all(
-            &self.store,
-            self.settings.largest,
-            stream.stream_name(),
-            stream.trim(),
-            bodies,
-        )
-        .await
     }
 
     /// Moves dead letters back to their stream, oldest first: up to 100, or as
@@ -537,6 +444,11 @@ impl Broker {
         let mut workers: Vec<_> = posts.iter().map(start).collect();
         let trimmers = settings.trimmers.iter().cloned();
         workers.extend(trimmers.map(|trimmer| tokio::spawn(trimmer.run(stop.subscribe()))));
+        let streams: BTreeSet<_> = posts.iter().map(|post| post.consumer.stream).collect();
+        let promoters = streams
+            .iter()
+            .map(|stream| Promoter::new(self.store.clone(), stream));
+        workers.extend(promoters.map(|promoter| tokio::spawn(promoter.run(stop.subscribe()))));
         Ok(Running::new(posts, stop, workers))
     }
 

@@ -37,6 +37,7 @@
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
 //! | publish again what may have arrived | [`Publish::id`] |
+//! | publish later, see what waits, cancel it | [`Publish::delay`], [`Publish::at`], [`Broker::delayed`], [`Broker::cancel_delayed`] |
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
@@ -99,6 +100,7 @@ mod body;
 mod broker;
 mod credentials;
 mod decide;
+mod delayed;
 mod demand;
 pub mod dlq;
 mod entry_id;
@@ -125,6 +127,7 @@ mod pace;
 mod panic;
 mod policy;
 mod post;
+mod promote;
 mod publish;
 mod pulse;
 mod retries;
@@ -141,6 +144,7 @@ mod supervisor;
 mod takeover;
 mod trim;
 mod trimmer;
+mod trouble;
 mod wire;
 mod worker;
 
@@ -153,6 +157,7 @@ pub use rillkit_macros::subscribe;
 pub use crate::body::Body;
 pub use crate::broker::Broker;
 pub use crate::credentials::Credentials;
+pub use crate::delayed::{DelayedId, DelayedMessage, DelayedPage, ListDelayed};
 pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
@@ -162,7 +167,7 @@ pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
-pub use crate::publish::{Publish, PublishAllError};
+pub use crate::publish::{Delayed, Immediate, Publish, PublishAllError};
 pub use crate::running::Running;
 pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;

@@ -154,6 +154,26 @@ pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
     );
 }
 
+/// Delayed messages cannot be added now. Once for each change, then at growing intervals.
+pub(crate) fn cannot_promote(stream: &str, fault: &Fault) {
+    tracing::warn!(target: "rillkit", stream, "delayed messages of stream {stream} cannot be added, which is tried again: {fault}");
+}
+
+pub(crate) fn promotes_again(stream: &str, after: Duration) {
+    let seconds = after.as_secs_f64();
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are added again after {seconds:.1} s");
+}
+
+/// A worker that may not add them; there need not be any. Once for each start.
+pub(crate) fn leaves_delayed(stream: &str, fault: &Fault) {
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are left to others to add: {fault}");
+}
+
+pub(crate) fn delayed_lost(stream: &str, id: &str) {
+    let id = one_line(id);
+    tracing::error!(target: "rillkit", stream, id, "delayed message {id} of stream {stream} is lost: somebody deleted what it holds");
+}
+
 /// A periodic trim; what it left, and why.
 pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
     let Trimmed { removed, left, .. } = trimmed;

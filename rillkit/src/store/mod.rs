@@ -19,6 +19,7 @@
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
 //!   is safe to repeat.
 
+mod delayed;
 pub(crate) mod memory;
 mod publishing;
 pub(crate) mod redis;
@@ -30,6 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::delayed::{Due, HORIZON, Later, Promotion, UPCOMING, Waiting};
 pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;

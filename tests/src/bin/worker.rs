@@ -3,8 +3,8 @@
 //!
 //! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
 //! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`). With `ACT` it runs
-//! no handler: it publishes a job (`publish`), once and for all (`publish_once`), or replays the dead jobs (`replay`), and says
-//! how that ended.
+//! no handler: it publishes a job (`publish`), once and for all (`publish_once`) or later
+//! (`delay`, `delay_once`), or replays the dead jobs (`replay`), and says how that ended.
 
 use std::env;
 use std::io::{self, Read};
@@ -83,6 +83,17 @@ async fn say_how_it_ends(broker: &Broker, act: &str) {
         "publish_once" => broker
             .publish("jobs", &Job::new("job", "ok"))
             .id("job")
+            .await
+            .map(|_| 1),
+        "delay" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .delay(Duration::from_millis(300))
+            .await
+            .map(|_| 1),
+        "delay_once" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .id("job")
+            .delay(Duration::from_millis(300))
             .await
             .map(|_| 1),
         "replay" => broker.replay_dlq("jobs").await,

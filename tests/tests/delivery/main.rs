@@ -4,6 +4,7 @@ mod boundaries;
 mod connections;
 mod consumers;
 mod decode;
+mod delayed;
 mod dlq;
 mod dlq_tools;
 mod failover;

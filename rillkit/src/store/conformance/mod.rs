@@ -5,6 +5,7 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod delayed;
 mod history;
 mod inspecting;
 mod looking;
@@ -96,6 +97,19 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    delayed:
+        adds_a_delayed_message_when_it_is_due
+        keeps_a_delayed_message_as_it_is
+        leaves_what_is_not_due
+        names_what_is_due_next
+        delays_once_under_an_id
+        adds_nothing_that_was_published_meanwhile
+        cancels_what_waits
+        pages_through_what_waits
+        trims_when_it_adds_a_delayed_message
+        adds_once_what_many_promote
+        wakes_for_delayed_messages
+        keeps_the_delayed_of_streams_apart;
     publishing:
         publishes_once_under_an_id
         keeps_the_ids_of_streams_apart

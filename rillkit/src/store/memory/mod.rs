@@ -7,6 +7,7 @@
 //! `reader`, what goes from a stream in `cut`, and what concerns entries without a group in `letters`.
 
 mod cut;
+mod delayed;
 mod group;
 mod history;
 mod inspect;
@@ -34,6 +35,7 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
+use delayed::Delayed;
 use group::Group;
 use publishing::Markers;
 use reader::Line;
@@ -57,6 +59,7 @@ struct State {
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
     markers: Markers,
+    delayed: HashMap<String, Delayed>,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

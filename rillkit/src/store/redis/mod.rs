@@ -13,7 +13,8 @@
 //!
 //! - [`pending`]: what changes the pending list.
 //! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
-//! - [`publishing`]: what is added; [`cut`]: trims that go with it.
+//! - [`publishing`]: what is added; [`delayed`]: what is added later; [`cut`]: trims that go with
+//!   these.
 //! - [`trimming`]: trims that no group loses by.
 //! - [`looks`]: what changes nothing; [`inspect`]: the same, for people; [`roster`]: what workers say
 //!   about themselves.
@@ -24,6 +25,7 @@ mod address;
 mod asking;
 mod cluster;
 mod cut;
+mod delayed;
 mod endpoint;
 mod fault;
 mod history;

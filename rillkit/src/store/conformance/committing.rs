@@ -106,6 +106,35 @@ pub(super) async fn commits_an_ack_alone(store: &Store) {
     assert_eq!(place.holds("c").await, []);
 }
 
+pub(super) async fn commits_and_deletes_where_acked_entries_go(store: &Store) {
+    let place = Place::new(store).await;
+    let (key, dlq) = (fresh_key(), fresh_name());
+    let letter = fields([(b"data", b"7"), (b"x-error", b"")]);
+    for (effects, committed) in [
+        (vec![set(key, "text")], Committed::Done),
+        (
+            vec![set(key, "text"), incr(key, 1)],
+            Committed::Buried(Failed {
+                place: 1,
+                error: "ERR value is not an integer or out of range".to_owned(),
+            }),
+        ),
+    ] {
+        let token = place.deliver("c").await;
+        let commit = Commit {
+            effects: &effects,
+            dlq,
+            letter: &letter,
+            rows: Rows::Left,
+        };
+        let deleter = place.deleter("c");
+        let answer = store.commit(&deleter, token, commit).await;
+        assert_eq!(answer, Ok(committed));
+        assert_eq!(place.holds("c").await, []);
+        assert_eq!(ids(&place.all(place.stream).await), []);
+    }
+}
+
 pub(super) async fn does_every_effect(store: &Store) {
     let place = Place::new(store).await;
     let [text, hash, set_of, sorted, list, stream] = [(); 6].map(|()| fresh_key());

@@ -50,6 +50,7 @@ impl MemoryStore {
         if let Ok((group, _)) = state.group(consumer.stream, consumer.group) {
             group.settle(token.id);
         }
+        state.acked(consumer, [token.id]);
         Ok(committed)
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
-use redis::{Script, ScriptInvocation, Value};
+use redis::{ScriptInvocation, Value};
 
+use super::acking::Acking;
 use super::cut::Cut;
 use super::effects::{name, type_name, words};
 use super::{RedisStore, fenced, reply};
@@ -14,7 +15,7 @@ use crate::store::{Consumer, Fault, Fenced, Rows, SCRIPT_FIELDS, Token};
 
 pub(super) const SOURCE: &str = include_str!("scripts/commit.lua");
 
-static COMMIT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
+static COMMIT: LazyLock<Acking> = LazyLock::new(|| Acking::new(SOURCE));
 
 impl RedisStore {
     pub(in crate::store) async fn commit(
@@ -43,7 +44,7 @@ impl RedisStore {
         };
         committed(
             self.links
-                .run_script(consumer.stream, &COMMIT, fill)
+                .run_script(consumer.stream, COMMIT.when(consumer.acked), fill)
                 .await?,
         )
     }

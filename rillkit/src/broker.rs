@@ -1,6 +1,7 @@
 //! The public handle: publish, start the handlers, stop them, move dead letters back.
 
 mod publishing;
+mod trimming;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,11 +21,9 @@ use crate::health::Health;
 use crate::inspect::{Inspect, ServerInfo};
 use crate::lease::LeaseKeeper;
 use crate::log;
-use crate::policy::DeleteOnAck;
 use crate::post::Post;
 use crate::promote::{Promoter, Promoters};
 use crate::running::Running;
-use crate::safe_trim::SafeTrim;
 use crate::server::Server;
 use crate::signal;
 use crate::store::memory::MemoryStore;
@@ -41,6 +40,10 @@ use crate::worker::Worker;
 /// A server and the handlers that run on it. Cheap to clone.
 ///
 /// Making one does no I/O: the connection is made when it is first needed.
+///
+/// Clones share a connection, which lives on the runtime of whoever first needed it. When that
+/// runtime ends, others make a new one; what was being published from another runtime at that
+/// moment fails as [`Unknown`](crate::ErrorKind::Unknown).
 ///
 /// ```no_run
 /// use rillkit::Broker;
@@ -133,8 +136,8 @@ impl Broker {
             .map(Self::on)
     }
 
-    /// The server that the environment names: `REDIS_URL`, else `REDIS_HOST`, `REDIS_PORT`,
-    /// `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
+    /// The server that the environment names: `REDIS_URL`, else the single server of `REDIS_HOST`,
+    /// `REDIS_PORT`, `REDIS_USERNAME`, `REDIS_PASSWORD`, `REDIS_DB` and `REDIS_SSL`, else
     /// `redis://localhost:6379/0`. The files of certificates (`REDIS_CA_CERT`, `REDIS_CLIENT_CERT`,
     /// `REDIS_CLIENT_KEY`) and the login at sentinels (`REDIS_SENTINEL_USERNAME`,
     /// `REDIS_SENTINEL_PASSWORD`) go with either.
@@ -184,7 +187,8 @@ impl Broker {
 
     /// Runs only the handlers that have one of these names: of their stream, of their function, or
     /// of their function with its module. The variable `RILLKIT_ONLY` (names with commas between)
-    /// does the same where this was not called. A name that no handler has fails the start.
+    /// does the same where this was not called. A name that no handler has fails the start, and so
+    /// does a variable with commas and no name.
     ///
     /// ```no_run
     /// # async fn run() -> Result<(), rillkit::Error> {
@@ -222,32 +226,6 @@ impl Broker {
     #[must_use]
     pub fn largest_message(mut self, bytes: usize) -> Self {
         self.settings_mut().largest = bytes;
-        self
-    }
-
-    /// Trims a stream every so often while the handlers run, from the start on: what
-    /// [`trim`](Self::trim) does, with what `how` adds to it. Each process that is started this way
-    /// does it, at moments of its own; where there is nothing to remove, that costs the server next
-    /// to nothing. What goes wrong is logged and tried again; what was removed is logged at the
-    /// level DEBUG.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use rillkit::Broker;
-    ///
-    /// let broker = Broker::memory()
-    ///     .trim_every(Duration::from_secs(60), "jobs", |trim| trim.keep(1_000));
-    /// # let _ = broker;
-    /// ```
-    #[must_use]
-    pub fn trim_every(
-        mut self,
-        every: Duration,
-        stream: impl Source,
-        how: impl FnOnce(SafeTrim) -> SafeTrim,
-    ) -> Self {
-        let trim = how(self.trim(stream));
-        self.settings_mut().trimmers.push(Trimmer::new(trim, every));
         self
     }
 
@@ -317,38 +295,6 @@ impl Broker {
             dlqs.insert(format!("{name}{}", wire::DLQ_SUFFIX));
         }
         dlqs
-    }
-
-    /// Removes from the old end of a stream what all its groups have read and acked, and says what
-    /// holds the rest back. Never what a group has not read or has pending: each step on the server
-    /// looks at all groups first. What a group was never meant to read, since it began behind it,
-    /// counts as read.
-    ///
-    /// A stream without a group is left as it is, unless
-    /// [`even_without_groups`](SafeTrim::even_without_groups) says otherwise.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
-    /// let trimmed = broker.trim("jobs").await?;
-    /// if let Some(hold) = trimmed.held_back_by() {
-    ///     println!("{hold}");
-    /// }
-    /// // The newest thousand stay in any case, and a group that nobody needs does not count.
-    /// broker.trim("jobs").keep(1_000).ignoring(["old-reports"]).await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be asked or refuses; what steps before had removed is gone.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a constant or a name is what callers have"
-    )]
-    pub fn trim(&self, stream: impl Source) -> SafeTrim {
-        SafeTrim::new(&self.store, stream.stream_name())
     }
 
     /// What is at a key, for tests of handlers that take a [`Tx`](crate::Tx): the text, or the pieces of
@@ -431,10 +377,14 @@ impl Broker {
     ///
     /// What no waiting can cure: no handlers, two for one stream and group, a state that nobody
     /// provided, a wrong password, a permission that is missing, a key of another type.
+    ///
+    /// # Cancellation
+    ///
+    /// A start that is dropped leaves the groups that it created, and nothing else.
     pub async fn start(&self) -> Result<Running, Error> {
         let settings = &self.settings;
         let only = if settings.only.is_empty() {
-            environment::only()
+            environment::only()?
         } else {
             settings.only.clone()
         };
@@ -462,7 +412,8 @@ impl Broker {
         for post in &posts {
             self.prepare(post).await?;
         }
-        log::server(self, self.store.facts().await.as_ref(), posts.len());
+        let facts = self.store.facts().await;
+        log::server(self, facts.as_ref(), posts.len(), self.store.is_cluster());
         let keeper = Arc::new(LeaseKeeper::start(&self.store)?);
         let stop = watch::Sender::new(false);
         let start = |post: &Arc<Post>| {
@@ -588,16 +539,6 @@ impl Broker {
             log::dlq_unusable(&post.consumer, &post.dlq, &fault);
         }
         Ok(())
-    }
-
-    /// Other groups of the stream, if what this handler acks is deleted and they were not accepted.
-    async fn endangered(&self, post: &Post) -> Result<Vec<String>, Fault> {
-        if post.policy().delete_on_ack != DeleteOnAck::Alone {
-            return Ok(Vec::new());
-        }
-        let groups = self.store.groups(post.consumer.stream).await?;
-        let others = groups.into_iter().map(|(name, _)| name);
-        Ok(others.filter(|name| *name != post.consumer.group).collect())
     }
 }
 

@@ -127,14 +127,32 @@ pub(crate) fn default_broker() -> Result<Broker, Error> {
 }
 
 /// The handlers that `RILLKIT_ONLY` names, by stream or function, separated by commas.
-pub(crate) fn only() -> Vec<String> {
-    let names = std::env::var("RILLKIT_ONLY").unwrap_or_default();
-    names
+///
+/// # Errors
+///
+/// Separators without a name: a list that came out empty by mistake must not run everything.
+pub(crate) fn only() -> Result<Vec<String>, Error> {
+    names(&std::env::var("RILLKIT_ONLY").unwrap_or_default())
+}
+
+fn names(list: &str) -> Result<Vec<String>, Error> {
+    let names: Vec<_> = list
         .split(',')
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .map(str::to_owned)
-        .collect()
+        .collect();
+    if names.is_empty() && !list.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Handlers,
+            format!(
+                "`RILLKIT_ONLY` is `{}`: expected names of streams or handlers with commas between, or nothing to run \
+                 all handlers",
+                list.escape_debug()
+            ),
+        ));
+    }
+    Ok(names)
 }
 
 /// What the last part of a generated name begins with, so that nobody takes another's for it.
@@ -236,6 +254,19 @@ mod tests {
                     .starts_with(&format!("`{name}` is `{value}`: expected ")),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_list_of_nothing_is_not_all_handlers() {
+        assert_eq!(names(""), Ok(vec![]));
+        let two = vec!["jobs".to_owned(), "mails".to_owned()];
+        assert_eq!(names(" jobs, ,mails,"), Ok(two));
+        for list in [",", " ", " , "] {
+            let error = names(list).expect_err(list);
+            assert_eq!(error.kind(), ErrorKind::Handlers);
+            let text = format!("`RILLKIT_ONLY` is `{list}`: expected names ");
+            assert!(error.to_string().starts_with(&text), "{error}");
         }
     }
 

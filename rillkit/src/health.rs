@@ -90,6 +90,9 @@ pub struct HandlerHealth {
     /// to be handed back: another consumer settled them, or somebody removed them from the group with
     /// `XACK`, `XGROUP DELCONSUMER` or the group itself. Each is in the log as well.
     pub not_pending: u64,
+    /// How often RillKit itself panicked here and was started again. Each is in the log, and worth a
+    /// report.
+    pub restarts: u64,
     /// What last went wrong with the server, or in a loop that panicked, and when: at most 1000
     /// characters on one line, and never a password. It stays when it is over.
     pub last_error: Option<(String, Duration)>,
@@ -147,6 +150,7 @@ impl HandlerHealth {
             lost_leases: signs.lost_leases,
             lost_entries: signs.lost_entries,
             not_pending: signs.not_pending,
+            restarts: signs.restarts,
             last_error: signs.last_error,
             stalled: stalled.map(Part::name),
         }
@@ -220,6 +224,7 @@ mod tests {
             lost_leases: 0,
             lost_entries: 0,
             not_pending: 0,
+            restarts: 0,
             stopping: false,
             stuck: false,
             broken: false,

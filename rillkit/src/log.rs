@@ -230,6 +230,11 @@ pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
     );
 }
 
+/// Another group came after the start of a handler that deletes what it acks.
+pub(crate) fn deletes_for_others(why: &str) {
+    tracing::warn!(target: "rillkit", "{why}; until the next start it goes on");
+}
+
 /// A periodic trim; what it left, and why.
 pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
     let Trimmed { removed, left, .. } = trimmed;
@@ -318,8 +323,22 @@ pub(crate) fn consumers_removed(consumer: &Consumer, removed: usize) {
     tracing::info!(target: "rillkit", stream, group, removed, "removed {removed} consumers that workers left behind in group {group} of {stream}");
 }
 
+/// A reader for each handler, one for everything else, one that keeps leases.
+fn connections(handlers: usize, is_cluster: bool) -> String {
+    if is_cluster {
+        format!("{handlers} + 2 for each node with a stream")
+    } else {
+        (handlers + 2).to_string()
+    }
+}
+
 /// What stands behind everything that follows, once for each start.
-pub(crate) fn server(server: &impl Display, facts: Option<&ServerFacts>, handlers: usize) {
+pub(crate) fn server(
+    server: &impl Display,
+    facts: Option<&ServerFacts>,
+    handlers: usize,
+    is_cluster: bool,
+) {
     let Some(facts) = facts else {
         tracing::info!(target: "rillkit", handlers, "server: {server}, nothing outlives the process | handlers: {handlers}");
         return;
@@ -328,8 +347,7 @@ pub(crate) fn server(server: &impl Display, facts: Option<&ServerFacts>, handler
     let (name, version) = (known(&facts.name), known(&facts.version));
     let (eviction, persistence) = (known(&facts.eviction), known(&facts.persistence));
     let mode = known(&facts.mode);
-    // A reader for each handler, one for everything else, one that keeps leases.
-    let connections = handlers + 2;
+    let connections = connections(handlers, is_cluster);
     tracing::info!(
         target: "rillkit",
         version,
@@ -337,7 +355,7 @@ pub(crate) fn server(server: &impl Display, facts: Option<&ServerFacts>, handler
         persistence,
         mode,
         handlers,
-        connections,
+        %connections,
         "server: {name} {version} at {server} | eviction: {eviction} | persistence: {persistence} | mode: {mode} | \
          handlers: {handlers} | connections: {connections}"
     );
@@ -361,6 +379,12 @@ pub(crate) fn server(server: &impl Display, facts: Option<&ServerFacts>, handler
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_connections_of_a_cluster_depend_on_its_nodes() {
+        assert_eq!(connections(3, false), "5");
+        assert_eq!(connections(3, true), "3 + 2 for each node with a stream");
+    }
 
     #[test]
     fn control_characters_are_escaped() {

@@ -81,6 +81,7 @@ pub(crate) struct Pulse {
     longest_run: AtomicU64,
     lost_entries: AtomicU64,
     not_pending: AtomicU64,
+    restarts: AtomicU64,
     stopping: AtomicBool,
     /// Nothing new is read, for the dead letters that cannot be written.
     stuck: AtomicBool,
@@ -122,6 +123,7 @@ pub(crate) struct Signs {
     pub(crate) lost_leases: u64,
     pub(crate) lost_entries: u64,
     pub(crate) not_pending: u64,
+    pub(crate) restarts: u64,
     pub(crate) stopping: bool,
     pub(crate) stuck: bool,
     pub(crate) broken: bool,
@@ -145,6 +147,7 @@ impl Pulse {
             longest_run: AtomicU64::new(0),
             lost_entries: AtomicU64::new(0),
             not_pending: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -259,6 +262,7 @@ impl Pulse {
     /// A loop has panicked, and all of them stand still until they begin again.
     pub(crate) fn breaks(&self, part: Part, panic: &str) {
         self.panicked(part, panic);
+        self.restarts.fetch_add(1, Ordering::Relaxed);
         self.broken.store(true, Ordering::Relaxed);
     }
 
@@ -310,6 +314,7 @@ impl Pulse {
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
             lost_entries: self.lost_entries.load(Ordering::Relaxed),
             not_pending: self.not_pending.load(Ordering::Relaxed),
+            restarts: self.restarts.load(Ordering::Relaxed),
             stopping: self.stopping.load(Ordering::Relaxed),
             stuck: self.stuck.load(Ordering::Relaxed),
             broken: self.broken.load(Ordering::Relaxed),

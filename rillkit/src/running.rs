@@ -50,6 +50,9 @@ impl Running {
     /// what was read but not started, or waits for a retry, is handed back to the group. Once this
     /// returns, no handler runs and nothing is sent to the server; but for messages that this broker
     /// has [delayed](crate::Publish::delay), which it goes on to add while it lives.
+    ///
+    /// A server that does not answer holds it up by two and a half seconds beyond the grace period at
+    /// most. What could not be handed back by then, others take over when its lease has ended.
     pub async fn stop(self) {
         self.stop.send_replace(true);
         for worker in self.workers {

@@ -192,7 +192,11 @@ mod tests {
             scene.publish("before").await;
             scene.running.drained().await.unwrap();
             scene.break_part(part).await;
-            if part != Part::Leases {
+            let restarts = scene.running.health().handlers[0].restarts;
+            if part == Part::Leases {
+                assert_eq!(restarts, 0, "it goes on by itself");
+            } else {
+                assert_eq!(restarts, 1, "{part:?}");
                 assert_eq!(scene.health().0, HealthVerdict::Unhealthy, "{part:?}");
             }
             let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Client, Flavour, Reply, Server, wait_until};
+use crate::{Certificates, Client, Flavour, Reply, Server, TlsServer, wait_until};
 
 /// All slots, shared out evenly among the nodes of a cluster.
 const SLOTS: usize = 16_384;
@@ -11,6 +11,8 @@ const SLOTS: usize = 16_384;
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
+    /// Where the nodes listen with TLS, if they do.
+    tls_ports: Option<Vec<u16>>,
 }
 
 /// A slot on its way from one node to another.
@@ -29,8 +31,25 @@ impl Cluster {
     /// When a node does not start or the nodes do not find together.
     #[must_use]
     pub fn start(nodes: usize) -> Self {
-        let nodes: Vec<_> = (0..nodes).map(|_| node()).collect();
-        let count = nodes.len();
+        Self::of((0..nodes).map(|_| node()).collect(), None)
+    }
+
+    /// The same with TLS, between the nodes too. Without TLS they are there for the test's own questions.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), and when the chosen flavour was built without TLS.
+    #[must_use]
+    pub fn with_tls(nodes: usize, certificates: &Certificates) -> Self {
+        let encrypted = ["--tls-cluster", "yes", "--tls-replication", "yes"];
+        let encrypted = [&encrypted[..], &["--tls-auth-clients", "no"], &CLUSTER].concat();
+        let nodes = (0..nodes).map(|_| TlsServer::with(certificates, &encrypted).into_parts());
+        let (nodes, ports) = nodes.unzip();
+        Self::of(nodes, Some(ports))
+    }
+
+    fn of(nodes: Vec<Server>, tls_ports: Option<Vec<u16>>) -> Self {
+        let cluster = Self { nodes, tls_ports };
+        let (nodes, count) = (&cluster.nodes, cluster.nodes.len());
         for (place, node) in nodes.iter().enumerate() {
             let (first, last) = (place * SLOTS / count, (place + 1) * SLOTS / count - 1);
             order(node, &["SET-CONFIG-EPOCH", &(place + 1).to_string()]);
@@ -39,18 +58,34 @@ impl Cluster {
             let mut add = vec!["ADDSLOTS"];
             add.extend(slots.iter().map(String::as_str));
             order(node, &add);
-            meet(&nodes[0], node);
+            if place > 0 {
+                meet(&nodes[0], cluster.port(place));
+            }
         }
-        let cluster = Self { nodes };
         cluster.wait(count);
         cluster
     }
 
-    /// `redis+cluster://127.0.0.1:PORT,..`, with the ports of all nodes.
+    /// `redis+cluster://127.0.0.1:PORT,..`, with the ports of all nodes, or the same with `rediss`.
     #[must_use]
     pub fn url(&self) -> String {
-        let nodes: Vec<_> = self.nodes.iter().map(address).collect();
-        format!("redis+cluster://{}", nodes.join(","))
+        let scheme = match self.tls_ports {
+            None => "redis",
+            Some(_) => "rediss",
+        };
+        let places = 0..self.nodes.len();
+        let nodes: Vec<_> = places
+            .map(|place| format!("127.0.0.1:{}", self.port(place)))
+            .collect();
+        format!("{scheme}+cluster://{}", nodes.join(","))
+    }
+
+    /// Where the node at this place is reached by other nodes.
+    fn port(&self, place: usize) -> u16 {
+        match &self.tls_ports {
+            None => self.nodes[place].port(),
+            Some(ports) => ports[place],
+        }
     }
 
     /// The nodes, in the order in which they were started.
@@ -80,13 +115,14 @@ impl Cluster {
         self.nodes[self.owner(key)].command(arguments)
     }
 
-    /// Starts a replica of the node at this place, and returns its own place once it has everything.
+    /// Starts a replica of the node at this place, without TLS, and returns its own place once it has everything.
     ///
     /// # Panics
     /// When it does not get that far.
     pub fn add_replica(&mut self, of: usize) -> usize {
+        assert!(self.tls_ports.is_none(), "a replica has no TLS");
         let replica = node();
-        meet(&self.nodes[0], &replica);
+        meet(&self.nodes[0], replica.port());
         let master = id(&self.nodes[of]);
         wait_until("the replica knows its master", || {
             ask(&replica, &["CLUSTER", "REPLICATE", &master]) == Some(Reply::Text(b"OK".into()))
@@ -171,14 +207,14 @@ impl Migration<'_> {
     /// # Panics
     /// When a node refuses.
     pub fn move_keys(&self) {
-        let (from, to) = (self.source(), self.target());
+        let from = self.source();
         loop {
             let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"]);
             let keys: Vec<_> = keys.list().iter().map(Reply::text).collect();
             if keys.is_empty() {
                 return;
             }
-            let port = to.port().to_string();
+            let port = self.cluster.port(self.to).to_string();
             let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
             migrate.extend(keys.iter().map(String::as_str));
             let moved = from.command(&migrate);
@@ -207,22 +243,18 @@ impl Migration<'_> {
     }
 }
 
-fn node() -> Server {
-    Server::with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"])
-}
+const CLUSTER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
 
-fn address(node: &Server) -> String {
-    format!("127.0.0.1:{}", node.port())
+fn node() -> Server {
+    Server::with(&CLUSTER)
 }
 
 fn id(node: &Server) -> String {
     node.command(&["CLUSTER", "MYID"]).text()
 }
 
-fn meet(one: &Server, other: &Server) {
-    if one.port() != other.port() {
-        order(one, &["MEET", "127.0.0.1", &other.port().to_string()]);
-    }
+fn meet(one: &Server, other: u16) {
+    order(one, &["MEET", "127.0.0.1", &other.to_string()]);
 }
 
 /// A `CLUSTER` command that must be obeyed.

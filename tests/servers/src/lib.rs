@@ -6,7 +6,7 @@
 //!   promotes its replica ([`Server::replica_of`]).
 //! - [`Server::command`] and [`Client`] ask the server itself, without RillKit and without a Redis
 //!   library, so that a test asserts on what the server holds.
-//! - [`Cluster`] starts several that share the slots, with replicas where a test asks for them, and moves slots.
+//! - [`Cluster`] starts several that share the slots, with replicas or TLS where a test asks for them, and moves slots.
 //! - [`Proxy`] stands between a worker and its server and refuses, cuts, stalls, delays, or loses the reply
 //!   of a command that the server has carried out.
 //! - [`wait_until`] awaits a condition where a test would otherwise sleep.

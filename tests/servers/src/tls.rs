@@ -37,7 +37,7 @@ impl TlsServer {
         (self.server, self.port)
     }
 
-    fn with(certificates: &Certificates, arguments: &[&str]) -> Self {
+    pub(crate) fn with(certificates: &Certificates, arguments: &[&str]) -> Self {
         let port = port::free();
         let path = |name: &str| certificates.path(name).display().to_string();
         let (number, ca) = (port.to_string(), path("ca.pem"));

@@ -74,6 +74,15 @@ fn calls(place: &Place, command: &str) -> u64 {
     calls.map_or(0, |calls| calls.parse().expect("a number"))
 }
 
+#[tokio::test]
+async fn a_start_waits_for_no_message() {
+    let place = Place::redis();
+    let starting = Instant::now();
+    let running = place.worker(handlers![handle]).start().await;
+    assert!(starting.elapsed() < WELL_BELOW_THE_BLOCK_TIME);
+    running.expect("started").stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_worker_asks_little() {
     let server = Server::start();

@@ -113,8 +113,9 @@ async fn a_hundred_thousand_entries_of_a_dead_consumer_are_drained_without_a_slo
     place.ask(&["EVAL", read, "1", "many", &COUNT.to_string()]);
     let pending = || place.ask(&["XPENDING", "many", "workers"])[0].int();
     assert_eq!(pending(), COUNT as i64);
-    // Slower than this is on the server, 10 ms.
+    // What takes longer than 10 ms.
     place.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "10000"]);
+    place.ask(&["CONFIG", "SET", "slowlog-max-len", "10000"]);
     place.ask(&["SLOWLOG", "RESET"]);
     let handled = Arc::new(AtomicUsize::new(0));
     let broker = rillkit::Broker::connect(&place.url).expect("a good URL");
@@ -132,8 +133,11 @@ async fn a_hundred_thousand_entries_of_a_dead_consumer_are_drained_without_a_slo
     let slow = place.ask(&["SLOWLOG", "GET", "10"]).list();
     let command = |entry: &Reply| (entry[2].int(), entry[3][0].text());
     let slow: Vec<_> = slow.iter().map(command).collect();
-    // A busy machine may take the server's processor away now and then; there are about a thousand claims.
-    assert!(slow.len() <= 3, "microseconds and commands: {slow:?}");
+    // A busy machine may take the server's processor away now and then. There are about a thousand claims, and as
+    // many looks: were they slow by themselves, most of them would be.
+    let claims = COUNT as i64 / 100;
+    let (count, most) = (place.ask(&["SLOWLOG", "LEN"]).int(), claims / 10);
+    assert!(count <= most, "{count}, the last in microseconds: {slow:?}");
     assert_eq!(place.length("many-dlq"), 0);
     running.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rillkit::{Broker, ErrorKind, State, Stream, handlers, subscribe};
-use rillkit_servers::Server;
+use rillkit_servers::{Reply, Server};
 use rillkit_tests::Job;
 
 use crate::place::Place;
@@ -48,6 +48,40 @@ async fn refused(broker: Broker, kind: ErrorKind) -> String {
 fn assert_says(error: &str, words: &[&str]) {
     for word in words {
         assert!(error.contains(word), "`{word}` is not in: {error}");
+    }
+}
+
+/// Wherever it was dropped, a start has left no consumer and no handler that health speaks of.
+#[tokio::test]
+async fn a_start_that_is_dropped_leaves_nothing_but_its_groups() {
+    let place = Place::redis();
+    let broker = place.worker(handlers![plain, other_group]);
+    let has_consumers = |group| {
+        let listed = place.ask(&["XINFO", "CONSUMERS", "jobs", group]);
+        // The group may not be there yet.
+        !matches!(listed, Reply::Error(_)) && !listed.list().is_empty()
+    };
+    for polls in 1.. {
+        let mut start = Box::pin(broker.start());
+        let mut started = None;
+        for _ in 0..polls {
+            // Long enough for an answer of the server to be there.
+            if let Ok(running) = tokio::time::timeout(Duration::from_millis(2), &mut start).await {
+                started = Some(running.expect("started"));
+                break;
+            }
+        }
+        drop(start);
+        if let Some(running) = started {
+            assert_eq!(broker.health().handlers.len(), 2);
+            running.stop().await;
+            assert!(polls > 1, "it was dropped at least once");
+            break;
+        }
+        assert_eq!(broker.health().handlers, []);
+        for group in ["workers", "other"] {
+            assert!(!has_consumers(group), "{group}, after {polls} polls");
+        }
     }
 }
 

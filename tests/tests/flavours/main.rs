@@ -5,4 +5,6 @@ mod place;
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_cluster;
 mod unix;

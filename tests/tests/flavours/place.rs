@@ -16,6 +16,11 @@ impl Seen {
         self.0.lock().expect("never poisoned").clone()
     }
 
+    pub(crate) fn note(&self, name: &str, delivery: u64) {
+        let mut seen = self.0.lock().expect("never poisoned");
+        seen.push((name.to_owned(), delivery));
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.all().iter().any(|(seen, _)| seen == name)
     }
@@ -30,8 +35,7 @@ impl Seen {
     concurrency = 2
 )]
 async fn run_job(name: String, msg: Message, seen: State<Seen>) {
-    let entry = (name.clone(), msg.deliveries());
-    seen.0.lock().expect("never poisoned").push(entry);
+    seen.note(&name, msg.deliveries());
     if name == "long" {
         std::future::pending::<()>().await;
     }

@@ -94,8 +94,9 @@ fn is_config(detail: &str) -> bool {
         "without any password configured",
         "exhausted the last possible id",
         "wrong number of arguments",
-        // A permission that is missing inside a script.
+        // A permission that is missing inside a script, to older servers and to newer ones.
         "the user executing the script can't",
+        "acl failure in script",
     ]
     .iter()
     .any(|known| detail.contains(known))
@@ -124,7 +125,13 @@ fn server_code(error: &RedisError) -> Option<(&str, &str)> {
             .map_or(inner, |(_, inner)| inner)
             .trim_start_matches('-');
         let (code, rest) = inner.split_once(' ').unwrap_or((inner, ""));
-        return Some((code, rest));
+        // Some of its errors have no code.
+        let is_code = code.bytes().all(|byte| byte.is_ascii_uppercase());
+        return Some(if is_code {
+            (code, rest)
+        } else {
+            ("ERR", inner)
+        });
     }
     Some((code, detail))
 }
@@ -252,6 +259,14 @@ mod tests {
             ),
             (
                 "ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:7",
+                Config,
+            ),
+            (
+                "ERR ACL failure in script: User u has no permissions to run the 'xtrim' command script: 0a1b, on @user_script:7",
+                Config,
+            ),
+            (
+                "ERR Error running script (call to f_0a1b): @user_script:7: @user_script: 7: The user executing the script can't run this command or subcommand",
                 Config,
             ),
             (

@@ -102,6 +102,10 @@ impl RedisStore {
         }
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.links, Links::Cluster(_))
+    }
+
     pub(super) async fn check(&self) -> Result<(), Fault> {
         self.links.check().await
     }

@@ -80,18 +80,16 @@ impl Parts {
         ) {
             tls::require()?;
         }
+        if let Some(why) = parameter_mistake(scheme, rest) {
+            return Err(bad(why));
+        }
         match scheme {
             "" => Err(bad("it has no scheme".to_owned())),
             "redis+sentinel" => sentinels(rest, false).map_err(bad),
             "rediss+sentinel" => sentinels(rest, true).map_err(bad),
             "redis+cluster" => cluster(rest, false).map_err(bad),
             "rediss+cluster" => cluster(rest, true).map_err(bad),
-            _ => {
-                let info = url.into_connection_info();
-                info.map_err(|error| reason(&error))
-                    .and_then(|info| single(&info))
-                    .map_err(bad)
-            }
+            _ => read(url.to_owned()).map_err(bad),
         }
     }
 
@@ -193,10 +191,50 @@ fn cluster(rest: &str, tls: bool) -> Result<Parts, String> {
     })
 }
 
-/// Reads a piece of a URL as the URL of one server, so that the rules are the same.
+/// Reads the URL of one server, or a piece of another one as such, so that the rules are the same.
 fn read(url: String) -> Result<Parts, String> {
+    if !has_good_port(&url) {
+        return Err("its port is not a number from 1 to 65535".to_owned());
+    }
     let info = url.into_connection_info().map_err(|error| reason(&error))?;
     single(&info)
+}
+
+/// Whether what stands where a port does can be one. It is not to be shown: it may be a password whose
+/// host was forgotten.
+fn has_good_port(url: &str) -> bool {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (_, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    host.rsplit_once(':')
+        .filter(|(_, port)| !port.contains(']'))
+        .is_none_or(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+}
+
+/// What is wrong with the parameters of a URL, the part behind its `?`: one that is misspelt would be
+/// as good as not written.
+fn parameter_mistake(scheme: &str, rest: &str) -> Option<String> {
+    let known: &[&str] = match scheme {
+        "redis+unix" | "valkey+unix" | "unix" => &["db", "user", "pass"],
+        _ => &[],
+    };
+    let (_, query) = rest.split('#').next()?.split_once('?')?;
+    let mut names = query
+        .split('&')
+        .map(|parameter| parameter.split('=').next().unwrap_or_default());
+    let unknown = names.find(|name| !name.is_empty() && !known.contains(name))?;
+    let takes = match known {
+        [] => "this kind of URL has none".to_owned(),
+        known => format!("it takes `{}`", known.join("`, `")),
+    };
+    // Behind an `@` there is a host, and before it a password with a bare `?`.
+    if query.contains('@') {
+        return Some("a `?` in a user name or password has to be written as `%3F`".to_owned());
+    }
+    Some(format!(
+        "the parameter `{}` is unknown, {takes}",
+        unknown.escape_debug()
+    ))
 }
 
 fn listed(hosts: &[(String, u16)]) -> String {
@@ -280,6 +318,54 @@ mod tests {
         assert_eq!(parts.username.as_deref(), Some("us@er"));
         assert_eq!(parts.password.as_deref(), Some("p/w"));
         assert_eq!(parts.place.to_string(), "a:7000,b:6379,::1:1");
+    }
+
+    #[test]
+    fn unknown_parameters_are_named_with_those_that_are_known() {
+        for (url, words) in [
+            (
+                "redis://h/1?protcol=resp3",
+                "`protcol` is unknown, this kind of URL has none",
+            ),
+            ("redis://h?ssl=true", "`ssl` is unknown"),
+            ("redis+sentinel://h/main?db=1", "`db` is unknown"),
+            ("redis+cluster://h:1,h:2?db=0", "`db` is unknown"),
+            (
+                "redis+unix:///s?db=1&user=a&passwd=S3CR3T",
+                "`passwd` is unknown, it takes `db`, `user`, `pass`",
+            ),
+            ("redis://u:a?S3CR3T=1@h", "written as `%3F`"),
+            ("redis+cluster://u:a?S3CR3T@h", "written as `%3F`"),
+        ] {
+            let error = Parts::from_url(url).expect_err(url).to_string();
+            assert!(error.contains(words), "{error}");
+            assert!(!error.contains("S3CR3T"), "{error}");
+        }
+        let parts = Parts::from_url("redis+unix:///s?db=1&user=a&pass=b%3F").expect("good");
+        assert_eq!(parts.password.as_deref(), Some("b?"));
+        assert!(Parts::from_url("redis://u:a%3Fb@h").is_ok());
+    }
+
+    #[test]
+    fn a_port_that_is_none_is_called_one() {
+        for url in [
+            "redis://h:65536",
+            "redis://u:S3CR3T@h:70000/1",
+            "redis://h:x",
+            "redis://h:0",
+            "redis+cluster://h:1,h:70000",
+            "redis+sentinel://u:S3CR3T@h:70000/main",
+            "redis://default:S3CR3T",
+        ] {
+            let error = Parts::from_url(url).expect_err(url).to_string();
+            assert!(
+                error.contains("its port is not a number from 1 to 65535"),
+                "{error}"
+            );
+            assert!(!error.contains("S3CR3T"), "{error}");
+        }
+        assert!(Parts::from_url("redis://[::1]").is_ok());
+        assert!(Parts::from_url("redis://[::1]:65535").is_ok());
     }
 
     #[test]

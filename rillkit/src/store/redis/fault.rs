@@ -94,8 +94,9 @@ fn is_config(detail: &str) -> bool {
         "without any password configured",
         "exhausted the last possible id",
         "wrong number of arguments",
-        // A permission that is missing inside a script.
+        // A permission that is missing inside a script, up to Redis 7.0 and later.
         "the user executing the script can't",
+        "acl failure in script",
     ]
     .iter()
     .any(|known| detail.contains(known))
@@ -258,6 +259,10 @@ mod tests {
             ),
             (
                 "ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:7",
+                Config,
+            ),
+            (
+                "ERR ACL failure in script: User default has no permissions to run the 'xtrim' command script: 0a1b, on @user_script:79.",
                 Config,
             ),
             (

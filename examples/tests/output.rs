@@ -34,6 +34,9 @@ examples! {
     attempts
     backoff
     decode_errors
+    delayed
+    dlq_tools
+    exactly_once
     graceful_stop
     idempotent_publish
     reject

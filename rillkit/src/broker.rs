@@ -1,11 +1,12 @@
 //! The public handle: publish, start the handlers, stop them, move dead letters back.
 
+mod publishing;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -16,11 +17,12 @@ use crate::environment;
 use crate::error::{Error, ErrorKind};
 use crate::extract::States;
 use crate::health::Health;
+use crate::inspect::{Inspect, ServerInfo};
 use crate::lease::LeaseKeeper;
 use crate::log;
 use crate::policy::DeleteOnAck;
 use crate::post::Post;
-use crate::publish::{self, Publish, PublishAllError};
+use crate::promote::{Promoter, Promoters};
 use crate::running::Running;
 use crate::safe_trim::SafeTrim;
 use crate::server::Server;
@@ -28,7 +30,7 @@ use crate::signal;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
 use crate::store::{Consumer, Fault, FaultClass, Start, Store};
-use crate::stream::{Source, Target};
+use crate::stream::Source;
 use crate::subscription::{self, Subscription};
 use crate::supervisor::supervise;
 use crate::takeover::update_floor;
@@ -61,6 +63,8 @@ pub struct Broker {
     settings: Arc<Settings>,
     /// The handlers that this broker and its clones run.
     posts: Arc<Mutex<Vec<Weak<Post>>>>,
+    /// What adds the messages that this broker and its clones have delayed.
+    promoters: Arc<Promoters>,
 }
 
 #[derive(Clone)]
@@ -94,6 +98,7 @@ impl Broker {
             store,
             settings: Arc::new(settings),
             posts: Arc::default(),
+            promoters: Arc::default(),
         }
     }
 
@@ -255,103 +260,6 @@ impl Broker {
         Arc::make_mut(&mut self.settings)
     }
 
-    /// Publishes a message, as JSON in the field `data`; gives back its entry id.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
-    /// let id = broker.publish("jobs", &["a", "b"]).header("trace", "17").await?;
-    /// # let _ = id; Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The [`kind`](Error::kind) says whether the message was surely not published
-    /// ([`NotSent`](crate::ErrorKind::NotSent), [`Refused`](crate::ErrorKind::Refused)), or may
-    /// have been ([`Unknown`](crate::ErrorKind::Unknown)): the connection broke before the answer
-    /// came. It is never published again behind the caller's back, unless an [`id`](Publish::id)
-    /// makes that safe.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a constant or a name is what callers have"
-    )]
-    pub fn publish<T: Serialize + ?Sized>(&self, stream: impl Target<T>, body: &T) -> Publish<'_> {
-        Publish::new(&self.store, self.settings.largest, &stream, body)
-    }
-
-    /// Publishes an entry with exactly these fields, in order, and no body of its own: what a
-    /// program writes that is no RillKit, or what a test of an undecodable entry needs. A body
-    /// goes into the field `data`, as JSON.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
-    /// broker.publish_fields("jobs", [("data", r#"{"name":"a"}"#), ("origin", "import")]).await?;
-    /// # let nothing: [(&str, &str); 0] = [];
-    /// # let error = broker.publish_fields("jobs", nothing).await.unwrap_err();
-    /// # assert_eq!(error.kind(), rillkit::ErrorKind::Input);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`publish`](Self::publish); no fields at all are refused.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a constant or a name is what callers have"
-    )]
-    pub fn publish_fields<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
-        &self,
-        stream: impl Source,
-        fields: impl IntoIterator<Item = (N, V)>,
-    ) -> Publish<'_> {
-        let fields = fields
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        Publish::with_fields(
-            &self.store,
-            self.settings.largest,
-            stream.stream_name(),
-            fields,
-        )
-        .trimming(stream.trim())
-    }
-
-    /// Publishes many messages, in order, ten thousand in one round trip; gives back their entry
-    /// ids.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), rillkit::PublishAllError> {
-    /// # let broker = rillkit::Broker::memory();
-    /// let ids = broker.publish_all("jobs", ["one", "two"]).await?;
-    /// assert_eq!(ids.len(), 2);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`publish`](Self::publish); the error holds the ids of those that were published
-    /// all the same.
-    pub async fn publish_all<'b, T: Serialize + ?Sized + 'b>(
-        &self,
-        stream: impl Target<T>,
-        bodies: impl IntoIterator<Item = &'b T>,
-    ) -> Result<Vec<EntryId>, PublishAllError> {
-        let bodies = bodies.into_iter().map(publish::fields).collect();
-        publish::all(
-            &self.store,
-            self.settings.largest,
-            stream.stream_name(),
-            stream.trim(),
-            bodies,
-        )
-        .await
-    }
-
     /// Moves dead letters back to their stream, oldest first: up to 100, or as
     /// [`count`](ReplayDlq::count) and [`all`](ReplayDlq::all) say. Gives back how many it moved.
     ///
@@ -379,7 +287,7 @@ impl Broker {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), rillkit::Error> {
-    /// # let broker = rillkit::Broker::memory();
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
     /// let stats = broker.dlq("jobs").stats().await?;
     /// for (reason, count) in &stats.by_reason {
     ///     println!("{count} x {reason}");
@@ -391,7 +299,12 @@ impl Broker {
         reason = "a constant or a name is what callers have"
     )]
     pub fn dlq<S: Source>(&self, stream: S) -> Dlq<S::Bodies> {
-        Dlq::new(&self.store, stream.stream_name(), self.dlqs(&stream))
+        Dlq::new(
+            &self.store,
+            self.settings.largest,
+            stream.stream_name(),
+            self.dlqs(&stream),
+        )
     }
 
     /// The dead-letter queues that the constant and the handlers of a stream name.
@@ -441,6 +354,62 @@ impl Broker {
     )]
     pub fn trim(&self, stream: impl Source) -> SafeTrim {
         SafeTrim::new(&self.store, stream.stream_name())
+    }
+
+    /// What is at a key, for tests of handlers that take a [`Tx`](crate::Tx): the text, or the pieces of
+    /// a list, a set, a hash (each field before its value) or a sorted set (each member before its
+    /// score). Nothing where there is no such key. Bytes that are no UTF-8 are shown as `\u{fffd}`.
+    ///
+    /// It shows all that is there, however large; programs have clients of their own for that.
+    ///
+    /// # Errors
+    ///
+    /// The connection's, and [`ErrorKind::Config`](crate::ErrorKind::Config) for a stream.
+    pub async fn peek(&self, key: &str) -> Result<Vec<String>, Error> {
+        let pieces = self.store.look(key).await.map_err(|fault| {
+            Error::from_fault(
+                &fault,
+                &format!("looking at `{}` failed", key.escape_debug()),
+            )
+        })?;
+        let text = |piece: &Vec<u8>| String::from_utf8_lossy(piece).into_owned();
+        Ok(pieces.iter().map(text).collect())
+    }
+
+    /// A look at what the server holds of one stream. It changes nothing, and no group notices.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory();
+    /// for group in broker.inspect("jobs").groups().await? {
+    ///     println!("{}: {} pending", group.name, group.pending);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a constant or a name is what callers have"
+    )]
+    pub fn inspect(&self, stream: impl Source) -> Inspect {
+        Inspect::new(&self.store, stream.stream_name())
+    }
+
+    /// The names of all streams of the server or cluster, dead-letter streams among them. It looks
+    /// at every key, some hundreds at a time.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be asked.
+    pub async fn streams(&self) -> Result<Vec<String>, Error> {
+        let streams = self.store.streams().await;
+        streams.map_err(|fault| Error::from_fault(&fault, "looking for streams failed"))
+    }
+
+    /// What the server says about itself; in process, nothing.
+    pub async fn server_info(&self) -> ServerInfo {
+        self.store.facts().await.into()
     }
 
     /// Starts the handlers and returns when their groups exist and they read. A server that is not
@@ -495,6 +464,7 @@ impl Broker {
                 subscription,
                 consumer,
                 self.store.clone(),
+                settings.largest,
             )));
         }
         self.register(&posts);
@@ -512,6 +482,11 @@ impl Broker {
         let mut workers: Vec<_> = posts.iter().map(start).collect();
         let trimmers = settings.trimmers.iter().cloned();
         workers.extend(trimmers.map(|trimmer| tokio::spawn(trimmer.run(stop.subscribe()))));
+        let streams: BTreeSet<_> = posts.iter().map(|post| post.consumer.stream).collect();
+        let promoters = streams
+            .iter()
+            .map(|stream| Promoter::new(self.store.clone(), stream));
+        workers.extend(promoters.map(|promoter| tokio::spawn(promoter.run(stop.subscribe()))));
         Ok(Running::new(posts, stop, workers))
     }
 
@@ -581,7 +556,9 @@ impl Broker {
             let mut others = self.endangered(post).await?;
             if others.is_empty() {
                 self.store.ensure_group(stream, group, start).await?;
-                self.store.permits(&post.consumer, &post.dlq).await?;
+                self.store
+                    .permits(&post.consumer, &post.dlq, post.subscription.needs())
+                    .await?;
                 others = self.endangered(post).await?;
             }
             Ok::<_, Fault>(others)

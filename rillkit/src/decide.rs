@@ -37,6 +37,7 @@ pub(crate) enum Reason {
     Rejected,
     Decode,
     Exhausted,
+    Tx,
 }
 
 impl Reason {
@@ -48,6 +49,7 @@ impl Reason {
             Self::Rejected => "rejected",
             Self::Decode => "decode",
             Self::Exhausted => "exhausted",
+            Self::Tx => "tx",
         }
     }
 }
@@ -124,6 +126,12 @@ pub(crate) fn decide(
             }
         },
     }
+}
+
+/// Whether what the handler queued goes with the ack. A run that was acked though it failed may have
+/// queued half of it.
+pub(crate) fn applies(verdict: &Verdict) -> bool {
+    *verdict == Verdict::Done
 }
 
 fn retry_or_dead_letter(
@@ -306,6 +314,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn only_a_run_that_ended_well_applies_what_it_queued() {
+        let applied: Vec<_> = verdicts().into_iter().filter(applies).collect();
+        assert_eq!(applied, [Verdict::Done]);
     }
 
     #[test]

@@ -36,7 +36,8 @@ impl EntryId {
     }
 
     /// The id just above, or the largest.
-    pub(crate) fn after(self) -> Self {
+    #[must_use]
+    pub fn after(self) -> Self {
         match (self.ms, self.seq) {
             (u64::MAX, u64::MAX) => Self::MAX,
             (ms, u64::MAX) => Self { ms: ms + 1, seq: 0 },
@@ -74,6 +75,21 @@ impl EntryId {
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+/// As text, `<ms>-<seq>`.
+impl serde::Serialize for EntryId {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// From text, as it is written.
+impl<'de> serde::Deserialize<'de> for EntryId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -128,6 +144,14 @@ mod tests {
         ] {
             assert_eq!(EntryId::parse(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn ids_go_through_json_as_text() {
+        let id = EntryId { ms: 17, seq: 3 };
+        assert_eq!(serde_json::to_string(&id).unwrap(), r#""17-3""#);
+        assert_eq!(serde_json::from_str::<EntryId>(r#""17-3""#).unwrap(), id);
+        assert!(serde_json::from_str::<EntryId>(r#""x""#).is_err());
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub enum ErrorKind {
     /// A body that cannot be written as JSON, or a name or header that cannot be used.
     Input,
     /// A message with more bytes than [`Broker::largest_message`](crate::Broker::largest_message)
-    /// allows, or with an [`id`](crate::Publish::id) and more than 3900 fields. Nothing was sent.
+    /// allows, or one with more than 3900 fields that has an [`id`](crate::Publish::id) or a
+    /// [`delay`](crate::Publish::delay). Nothing was sent.
     TooLarge,
     /// The command was surely not carried out: nothing was published, moved or acked.
     NotSent,

@@ -7,11 +7,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::message::Message;
+use crate::tx::Tx;
 
-/// A type that a handler's second and further parameters can have: [`Message`] or [`State<T>`].
+/// A type that a handler's second and further parameters can have: [`Message`], [`State<T>`] or
+/// [`Tx`].
 #[diagnostic::on_unimplemented(
     message = "a handler's parameter cannot be taken from the delivery as `{Self}`",
-    label = "only the first parameter is the body; this one must be `Message` or `State<T>`",
+    label = "only the first parameter is the body; this one must be `Message`, `State<T>` or `Tx`",
     note = "to read several values from the body, put them into one `Deserialize` type"
 )]
 pub trait FromDelivery: Sized + sealed::Sealed {
@@ -30,6 +32,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Message {}
     impl<T> Sealed for super::State<T> {}
+    impl Sealed for super::Tx {}
 }
 
 impl FromDelivery for Message {
@@ -105,19 +108,21 @@ impl<T: Send + Sync + 'static> FromDelivery for State<T> {
     }
 
     fn requirement() -> Option<Requirement> {
-        Some(Requirement {
+        Some(Requirement::State {
             id: TypeId::of::<T>(),
             name: type_name::<T>(),
         })
     }
 }
 
-/// A type of state that a handler needs.
+/// What a handler needs.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requirement {
-    id: TypeId,
-    pub(crate) name: &'static str,
+pub enum Requirement {
+    /// A state of this type.
+    State { id: TypeId, name: &'static str },
+    /// An ack that waits for the end of the run, with the commands that were queued.
+    Tx,
 }
 
 /// The states that were provided, by type.
@@ -129,8 +134,12 @@ impl States {
         self.0.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    pub(crate) fn has(&self, requirement: &Requirement) -> bool {
-        self.0.contains_key(&requirement.id)
+    /// The name of the type that is required and was not provided.
+    pub(crate) fn lacks(&self, requirement: Requirement) -> Option<&'static str> {
+        match requirement {
+            Requirement::State { id, name } => (!self.0.contains_key(&id)).then_some(name),
+            Requirement::Tx => None,
+        }
     }
 
     fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {

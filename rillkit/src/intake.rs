@@ -6,7 +6,6 @@
 //! is in hand.
 
 mod reads;
-mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::reads::Reads;
-use self::trouble::Trouble;
 use crate::backoff::Backoff;
 use crate::demand::Demand;
 use crate::entry_id::EntryId;
@@ -29,6 +27,7 @@ use crate::pulse::{BEAT, Part};
 use crate::store::{
     Charge, Entry, Fault, FaultClass, Fenced, Group, Reader, Start, Take, Taken, Token,
 };
+use crate::trouble::Trouble;
 use crate::wire;
 use crate::worker::Event;
 
@@ -169,7 +168,10 @@ impl Intake {
                     let Some(answer) = answer else { continue };
                     let entries = answer?;
                     self.post.pulse.read();
-                    self.trouble.over(&self.post);
+                    if let Some(after) = self.trouble.over() {
+                        log::recovered(&self.post.consumer, after);
+                        self.post.pulse.can_read();
+                    }
                     self.cautious = self.cautious.saturating_sub(1);
                     backlog = reads.last_was_full(entries.len()) && self.cautious == 0;
                     self.take_in(entries, reads.last_sent).await;
@@ -398,7 +400,8 @@ impl Intake {
     async fn wait_out(&mut self, fault: &Fault) {
         self.post.pulse.beat(Part::Reading);
         self.post.pulse.cannot_read(fault);
-        let wait = self.trouble.note(&self.post, fault);
+        let consumer = &self.post.consumer;
+        let wait = (self.trouble).note(fault, |fault| log::trouble(consumer, fault));
         let deadline = Instant::now() + wait;
         while !self.demand.is_stopped() {
             // More demand does not end the wait.

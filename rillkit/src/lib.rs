@@ -30,6 +30,7 @@
 //! | declare a handler, with all its settings | [`#[subscribe]`](macro@subscribe) |
 //! | see the id, the fields, or the number of a delivery; ack, nack or reject | [`Message`] |
 //! | share a value between handlers | [`State`] |
+//! | change something in Redis exactly once for each message | [`Tx`] |
 //! | say that no retry can help, or when the next one should be | [`HandlerError`], [`ResultExt`] |
 //! | bind a stream's name to the type of its bodies | [`Stream`] |
 //! | run all handlers of the program until it is told to stop | [`run`] |
@@ -37,12 +38,14 @@
 //! | reach a server with certificates, sentinels, or credentials that change | [`Server`], [`Credentials`] |
 //! | publish | [`Broker::publish`], [`Broker::publish_all`], [`Broker::publish_fields`] |
 //! | publish again what may have arrived | [`Publish::id`] |
+//! | publish later, see what waits, cancel it | [`Publish::delay`], [`Publish::at`], [`Broker::delayed`], [`Broker::cancel_delayed`] |
 //! | keep a stream from growing for ever | [`Broker::trim`], [`Broker::trim_every`], [`Trim`] |
 //! | tell an orchestrator how a worker is | [`Broker::health`], [`Health`] |
 //! | move dead letters back | [`Broker::replay_dlq`] |
+//! | see streams, groups and pending messages from outside | [`Broker::inspect`], [`inspect`] |
 //! | count, look at, choose, work off or delete dead letters | [`Broker::dlq`], [`dlq`] |
 //! | act on an error | [`Error::kind`], [`ErrorKind`] |
-//! | test a handler | [`Message::detached`], [`State::new`], [`Broker::memory`], [`Running::drained`] |
+//! | test a handler | [`Message::detached`], [`State::new`], [`Tx::detached`], [`Broker::memory`], [`Running::drained`] |
 //!
 //! [`Body`], [`FromDelivery`], [`IntoOutcome`], [`Target`] and [`Source`] say what a handler may
 //! take and return, and what a stream can be named by. They are not meant to be implemented.
@@ -57,7 +60,7 @@
 //!
 //! When a process dies in between, the message is still pending, and another worker takes it over
 //! once its lease has passed. So a message is handled at least once, and a handler should be able
-//! to do its work again.
+//! to do its work again; what it does through a [`Tx`] is done once.
 //!
 //! # Tests without a server
 //!
@@ -89,6 +92,8 @@
 //!
 //! `tls`: `rediss://` and `rediss+sentinel://` URLs, through rustls. It brings a crypto provider (ring),
 //! which is installed when the first connection is made, unless the process has one by then.
+//!
+//! `cli`: the program `rillkit`, for `cargo install`. The library is the same without it.
 
 mod attempt;
 mod backoff;
@@ -96,6 +101,7 @@ mod body;
 mod broker;
 mod credentials;
 mod decide;
+mod delayed;
 mod demand;
 pub mod dlq;
 mod entry_id;
@@ -108,6 +114,7 @@ mod fields;
 mod health;
 mod history;
 mod in_hand;
+pub mod inspect;
 mod intake;
 #[cfg(feature = "internal-benches")]
 #[doc(hidden)]
@@ -121,9 +128,11 @@ mod pace;
 mod panic;
 mod policy;
 mod post;
+mod promote;
 mod publish;
 mod pulse;
 mod retries;
+mod roster;
 mod running;
 mod safe_trim;
 mod server;
@@ -136,6 +145,8 @@ mod supervisor;
 mod takeover;
 mod trim;
 mod trimmer;
+mod trouble;
+mod tx;
 mod wire;
 mod worker;
 
@@ -148,6 +159,7 @@ pub use rillkit_macros::subscribe;
 pub use crate::body::Body;
 pub use crate::broker::Broker;
 pub use crate::credentials::Credentials;
+pub use crate::delayed::{DelayedId, DelayedMessage, DelayedPage, ListDelayed};
 pub use crate::dlq::ReplayDlq;
 pub use crate::entry_id::EntryId;
 pub use crate::error::{Error, ErrorKind};
@@ -157,13 +169,14 @@ pub use crate::fields::Fields;
 pub use crate::health::{ConnectionState, HandlerHealth, Health, HealthVerdict};
 pub use crate::message::Message;
 pub use crate::outcome::{BoxError, HandlerError, IntoOutcome, ResultExt};
-pub use crate::publish::{Publish, PublishAllError};
+pub use crate::publish::{Delayed, Immediate, Publish, PublishAllError};
 pub use crate::running::Running;
 pub use crate::safe_trim::{Hold, HoldReason, SafeTrim, Trimmed};
 pub use crate::server::Server;
 pub use crate::stream::{Source, Stream, Target};
 pub use crate::subscription::Subscription;
 pub use crate::trim::Trim;
+pub use crate::tx::{Tx, TxCommand};
 
 /// Runs every handler that the program has registered, on the server that the environment names,
 /// until SIGINT or SIGTERM; then stops gracefully. It is `Broker::from_env()?.run().await`.

@@ -97,6 +97,48 @@ pub(crate) fn dead_letter_fault(consumer: &Consumer, id: EntryId, dlq: &str, fau
     );
 }
 
+/// The server takes no writes; the message stays pending, and its commands and ack are tried again.
+pub(crate) fn commit_fault(consumer: &Consumer, id: EntryId, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::error!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "cannot apply the commands of message {id}, which stays pending; they are tried again: {fault}"
+    );
+}
+
+/// The answer to its ack was lost, and it is not pending any more.
+pub(crate) fn committed_before(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::info!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        "message {id} is settled: its commands were applied and the answer was lost, or another consumer settled it"
+    );
+}
+
+/// It was acked though its run failed.
+pub(crate) fn queued_in_vain(consumer: &Consumer, id: EntryId, commands: usize) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(
+        target: "rillkit",
+        stream,
+        group,
+        %id,
+        commands,
+        "{commands} commands that message {id} queued are not applied: it is acked, but its run failed"
+    );
+}
+
+pub(crate) fn queued_too_late(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, %id, "a command for message {id} is not applied: its run has ended");
+}
+
 /// Found at the start; messages that should go there will stay pending.
 pub(crate) fn dlq_unusable(consumer: &Consumer, dlq: &str, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;
@@ -117,6 +159,12 @@ pub(crate) fn no_history(consumer: &Consumer, fault: &Fault) {
 /// A dead letter without fields of its own has nothing to move back.
 pub(crate) fn not_replayed(dlq: &str, id: EntryId) {
     tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: it would be an entry without fields");
+}
+
+/// The caller's function failed for it.
+pub(crate) fn not_reprocessed(dlq: &str, id: EntryId, error: &str) {
+    let error = one_line(error);
+    tracing::warn!(target: "rillkit", dlq, %id, "dead letter {id} of {dlq} is left there: {error}");
 }
 
 /// Somebody else has the message; what this run does can only be logged.
@@ -141,6 +189,32 @@ pub(crate) fn lost(consumer: &Consumer, id: EntryId) {
         %id,
         "message {id} is lost: it was pending, but somebody trimmed or deleted it from the stream"
     );
+}
+
+/// Delayed messages cannot be added now. Once for each change, then at growing intervals.
+pub(crate) fn cannot_promote(stream: &str, fault: &Fault) {
+    tracing::warn!(target: "rillkit", stream, "delayed messages of stream {stream} cannot be added, which is tried again: {fault}");
+}
+
+pub(crate) fn promotes_again(stream: &str, after: Duration) {
+    let seconds = after.as_secs_f64();
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are added again after {seconds:.1} s");
+}
+
+/// A fault of RillKit, or of the subscriber that this line goes to.
+pub(crate) fn promoter_panicked(stream: &str, panic: &str) {
+    let panic = one_line(panic);
+    tracing::error!(target: "rillkit", stream, "what adds the delayed messages of stream {stream} has panicked and begins anew: {panic}");
+}
+
+/// A worker that may not add them; there need not be any. Once for each start.
+pub(crate) fn leaves_delayed(stream: &str, fault: &Fault) {
+    tracing::info!(target: "rillkit", stream, "delayed messages of stream {stream} are left to others to add: {fault}");
+}
+
+pub(crate) fn delayed_lost(stream: &str, id: &str) {
+    let id = one_line(id);
+    tracing::error!(target: "rillkit", stream, id, "delayed message {id} of stream {stream} is lost: somebody deleted what it holds");
 }
 
 /// Neither done nor failed: what was decided about it finds nothing.

@@ -4,12 +4,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::entry_id::EntryId;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::fields::Fields;
 use crate::lane::Lane;
+use crate::store::effect::Effect;
+use crate::tx::Queue;
 
 /// One delivery of one entry, as a handler sees it.
 ///
@@ -39,6 +41,8 @@ struct Inner {
     fields: Fields,
     lane: Arc<Lane>,
     marks: Marks,
+    /// There where the handler takes a `Tx`.
+    queue: OnceLock<Box<Queue>>,
 }
 
 #[derive(Default)]
@@ -69,6 +73,7 @@ impl Message {
                 fields,
                 lane,
                 marks: Marks::default(),
+                queue: OnceLock::new(),
             }),
         }
     }
@@ -199,8 +204,13 @@ impl Message {
     ///
     /// [`ErrorKind::LeaseLost`](crate::ErrorKind::LeaseLost) when the message is no longer this
     /// consumer's, so that somebody else may be running it; the connection's error when the ack did
-    /// not get through, and then the message is settled as if this had not been called.
+    /// not get through, and then the message is settled as if this had not been called;
+    /// [`ErrorKind::Input`] where the handler takes a [`Tx`](crate::Tx), whose commands go with the ack at
+    /// the end of the run.
     pub async fn ack_now(&self) -> Result<(), Error> {
+        if self.inner.queue.get().is_some() {
+            return Err(self.is_acked_with_its_tx());
+        }
         if self.inner.marks.settled.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -256,6 +266,27 @@ impl Message {
 
     pub(crate) fn set_settled(&self) {
         self.inner.marks.settled.store(true, Ordering::Release);
+    }
+
+    fn is_acked_with_its_tx(&self) -> Error {
+        Error::new(
+            ErrorKind::Input,
+            format!(
+                "message {} cannot be acked now: its handler takes a `Tx`, whose commands are applied with the ack \
+                 when the run has ended; write `msg.ack()`, or leave the `Tx` out",
+                self.id()
+            ),
+        )
+    }
+
+    /// What the handler queues to be done with the ack, from now on at least.
+    pub(crate) fn queue(&self) -> &Queue {
+        self.inner.queue.get_or_init(Box::default)
+    }
+
+    /// What it has queued; `None` where it takes no `Tx`.
+    pub(crate) fn close_queue(&self) -> Option<Vec<Effect>> {
+        self.inner.queue.get().map(|queue| queue.close())
     }
 
     pub(crate) fn lane(&self) -> &Arc<Lane> {

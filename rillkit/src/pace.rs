@@ -19,6 +19,8 @@ pub(crate) struct Pace {
     reads_ahead: bool,
     /// The usual time from start to end, in seconds; the newest run counts an eighth.
     usual: Option<f64>,
+    /// The usual time from there until its ack and commands are done, where a run waits for that.
+    usual_commit: f64,
     /// Quick runs since the last slow one: what is read ahead grows with what was seen.
     quick: usize,
     short_polls: u32,
@@ -37,6 +39,7 @@ impl Pace {
             concurrency,
             reads_ahead,
             usual: None,
+            usual_commit: 0.0,
             quick: 0,
             short_polls: 0,
         }
@@ -61,13 +64,18 @@ impl Pace {
         };
     }
 
+    /// Notes how long the slot of a run was held for its ack.
+    pub(crate) fn note_commit(&mut self, took: Duration) {
+        self.usual_commit += (took.as_secs_f64() - self.usual_commit) / 8.0;
+    }
+
     /// How many entries may be held beyond those that start at once.
     pub(crate) fn ahead(&self) -> usize {
         let Some(usual) = self.usual.filter(|_| self.reads_ahead) else {
             return 0;
         };
         // The cast saturates; a run of no time at all is an infinity.
-        let startable = (AHEAD.as_secs_f64() / usual) as usize;
+        let startable = (AHEAD.as_secs_f64() / (usual + self.usual_commit)) as usize;
         startable
             .saturating_mul(self.concurrency)
             .min(self.quick)
@@ -114,6 +122,16 @@ mod tests {
         let mut pace = Pace::new(8, true);
         noted(&mut pace, Duration::from_millis(2), 1000);
         assert!((72..=80).contains(&pace.ahead()), "{}", pace.ahead());
+    }
+
+    #[test]
+    fn what_an_ack_takes_counts_where_a_run_waits_for_it() {
+        let mut pace = Pace::new(1, true);
+        noted(&mut pace, Duration::from_micros(1), 1000);
+        for _ in 0..100 {
+            pace.note_commit(Duration::from_millis(1));
+        }
+        assert!((18..=20).contains(&pace.ahead()), "{}", pace.ahead());
     }
 
     #[test]

@@ -191,13 +191,31 @@ impl Policy {
         if deliveries == 0 {
             return Duration::ZERO;
         }
-        let cap = self
-            .max_backoff_ms
-            .unwrap_or(MAX_BACKOFF_MS.max(self.claim_idle_ms));
+        let cap = self.cap();
         let exponent = i32::try_from(deliveries - 1).unwrap_or(i32::MAX);
         // A float beyond u64 saturates in the cast, and infinity with it.
         let ms = (self.claim_idle_ms as f64 * self.backoff.powi(exponent)) as u64;
         Duration::from_millis(ms.min(cap))
+    }
+
+    fn cap(&self) -> u64 {
+        self.max_backoff_ms
+            .unwrap_or(MAX_BACKOFF_MS.max(self.claim_idle_ms))
+    }
+
+    /// The longest delay.
+    pub(crate) fn max_backoff(&self) -> Duration {
+        Duration::from_millis(self.cap())
+    }
+
+    /// The growth of the delay with each delivery.
+    pub(crate) fn backoff_factor(&self) -> f64 {
+        self.backoff
+    }
+
+    /// The share that is added to a delay at random, at most.
+    pub(crate) fn jitter_share(&self) -> f64 {
+        self.jitter
     }
 
     /// [`Policy::delay`] with jitter added; `random` is from 0.0 to 1.0.

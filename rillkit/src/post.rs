@@ -31,6 +31,8 @@ pub(crate) struct Post {
     pub(crate) store: Store,
     pub(crate) hand: InHand,
     pub(crate) pulse: Pulse,
+    /// Bytes that may be sent at once.
+    pub(crate) largest: usize,
     pub(crate) history: History,
     /// Every entry up to this id has been handed out and acked: a group that is created again
     /// starts behind it.
@@ -51,6 +53,7 @@ impl Post {
         subscription: &'static Subscription,
         consumer: Consumer,
         store: Store,
+        largest: usize,
     ) -> Self {
         Self {
             subscription,
@@ -59,6 +62,7 @@ impl Post {
             store,
             hand: InHand::default(),
             pulse: Pulse::new(),
+            largest,
             history: History::default(),
             floor: Mutex::default(),
             reading_since: Mutex::default(),

@@ -1,12 +1,13 @@
 //! Publishing: what is sent, and what comes back.
 
 mod all;
+mod later;
 mod tries;
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -18,7 +19,8 @@ use self::tries::Tries;
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::fields::Fields;
-use crate::store::{Fault, FaultClass, Once, SCRIPT_FIELDS, Store};
+use crate::promote::Promoters;
+use crate::store::{Due, Fault, FaultClass, Once, SCRIPT_FIELDS, Store};
 use crate::stream::Target;
 use crate::subscription::check_name;
 use crate::trim::Trim;
@@ -29,51 +31,79 @@ const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One message on its way: awaiting it sends it, as it is or with what is added before.
 ///
-/// See [`Broker::publish`](crate::Broker::publish).
+/// It gives back the entry's id, or, once [`delay`](Self::delay) or [`at`](Self::at) was called, the
+/// [`DelayedId`](crate::DelayedId). See [`Broker::publish`](crate::Broker::publish).
 #[must_use = "nothing is published until this is awaited"]
-pub struct Publish<'a> {
+pub struct Publish<'a, W = Immediate> {
+    when: W,
     store: Store,
+    promoters: &'a Arc<Promoters>,
     largest: usize,
     entry: Result<(String, Fields), Error>,
     trim: Option<Trim>,
     once: Option<Box<Once>>,
-    borrowed: PhantomData<&'a ()>,
 }
 
-impl Publish<'_> {
+/// Of a [`Publish`]: the message is added to its stream at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Immediate(());
+
+/// Of a [`Publish`]: the message is added to its stream later.
+#[derive(Debug, Clone, Copy)]
+pub struct Delayed(Due);
+
+impl<'a> Publish<'a> {
     pub(crate) fn new<T: Serialize + ?Sized>(
         store: &Store,
+        promoters: &'a Arc<Promoters>,
         largest: usize,
         stream: &impl Target<T>,
         body: &T,
     ) -> Self {
-        Self::of(store, largest, stream.stream_name(), fields(body)).trimming(stream.trim())
+        Self::of(
+            store,
+            promoters,
+            largest,
+            stream.stream_name(),
+            fields(body),
+        )
+        .trimming(stream.trim())
     }
 
     /// An entry whose fields are given, one at least: Redis refuses an entry without any.
-    pub(crate) fn with_fields(store: &Store, largest: usize, stream: &str, fields: Fields) -> Self {
-        let none = || {
-            Error::new(
-                ErrorKind::Input,
-                "an entry without fields cannot be published: give it one",
-            )
-        };
-        let fields = (!fields.is_empty()).then_some(fields).ok_or_else(none);
-        Self::of(store, largest, stream, fields)
+    pub(crate) fn with_fields(
+        store: &Store,
+        promoters: &'a Arc<Promoters>,
+        largest: usize,
+        stream: &str,
+        fields: Fields,
+    ) -> Self {
+        let fields = (!fields.is_empty()).then_some(fields);
+        let fields = fields.ok_or_else(no_fields);
+        Self::of(store, promoters, largest, stream, fields)
     }
 
-    fn of(store: &Store, largest: usize, stream: &str, fields: Result<Fields, Error>) -> Self {
+    fn of(
+        store: &Store,
+        promoters: &'a Arc<Promoters>,
+        largest: usize,
+        stream: &str,
+        fields: Result<Fields, Error>,
+    ) -> Self {
         let entry = named(stream).and_then(|()| Ok((stream.to_owned(), fields?)));
         Self {
+            when: Immediate(()),
             store: store.clone(),
+            promoters,
             largest,
             entry,
             trim: None,
             once: None,
-            borrowed: PhantomData,
         }
     }
+}
 
+impl<W> Publish<'_, W> {
     pub(crate) fn trimming(mut self, trim: Option<Trim>) -> Self {
         self.trim = trim;
         self
@@ -163,11 +193,7 @@ impl Publish<'_> {
                 );
             } else {
                 fields.set(wire::ID, id);
-                let once = Once {
-                    id: id.to_owned(),
-                    lifetime: remembered,
-                };
-                self.once = Some(Box::new(once));
+                self.once = Some(Box::new(Once::new(id, remembered)));
             }
         }
         self
@@ -198,7 +224,7 @@ impl<'a> IntoFuture for Publish<'a> {
     }
 }
 
-impl fmt::Debug for Publish<'_> {
+impl<W> fmt::Debug for Publish<'_, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stream = self.entry.as_ref().map(|(stream, _)| stream);
         f.debug_struct("Publish")
@@ -240,13 +266,20 @@ pub(crate) fn fields<T: Serialize + ?Sized>(body: &T) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn named(stream: &str) -> Result<(), Error> {
+pub(crate) fn named(stream: &str) -> Result<(), Error> {
     check_name(stream)
         .map_err(|why| Error::new(ErrorKind::Input, format!("the name of the stream {why}")))
 }
 
+pub(crate) fn no_fields() -> Error {
+    Error::new(
+        ErrorKind::Input,
+        "an entry without fields cannot be published: give it one",
+    )
+}
+
 /// Whether a message is small enough: found out before anything of it is sent.
-fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
+pub(crate) fn fits(stream: &str, fields: &Fields, largest: usize) -> Result<(), Error> {
     let bytes = fields.bytes();
     if bytes <= largest {
         return Ok(());
@@ -269,8 +302,8 @@ fn passes(stream: &str, fields: &Fields) -> Result<(), Error> {
     Err(Error::new(
         ErrorKind::TooLarge,
         format!(
-            "a message for `{stream}` has {count} fields, and {SCRIPT_FIELDS} are allowed with `id`: put them into \
-             the body, or publish without `id`"
+            "a message for `{stream}` has {count} fields, and {SCRIPT_FIELDS} are allowed with an id or a delay: put \
+             them into the body"
         ),
     ))
 }

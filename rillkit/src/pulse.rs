@@ -75,6 +75,10 @@ pub(crate) struct Pulse {
     /// Since when reads have been under way; never while nothing more is wanted.
     reading: Moment,
     lost_leases: AtomicU64,
+    /// Milliseconds of the runs that had a task of their own: the usual, and the longest since it
+    /// was last asked for; both plus one, zero for none.
+    usual_run: AtomicU64,
+    longest_run: AtomicU64,
     lost_entries: AtomicU64,
     not_pending: AtomicU64,
     restarts: AtomicU64,
@@ -86,6 +90,14 @@ pub(crate) struct Pulse {
     notes: Mutex<Notes>,
     #[cfg(test)]
     pub(crate) trap: trap::Trap,
+}
+
+/// How long runs take, of those that had to wait for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) usual: Option<Duration>,
+    /// Since it was last asked for.
+    pub(crate) longest: Option<Duration>,
 }
 
 /// A moment in milliseconds since the pulse began, plus one; zero is never.
@@ -131,6 +143,8 @@ impl Pulse {
             last_handled: Moment::default(),
             reading: Moment::default(),
             lost_leases: AtomicU64::new(0),
+            usual_run: AtomicU64::new(0),
+            longest_run: AtomicU64::new(0),
             lost_entries: AtomicU64::new(0),
             not_pending: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
@@ -184,6 +198,29 @@ impl Pulse {
     /// A handler has ended.
     pub(crate) fn handled(&self) {
         self.last_handled.set(self.origin);
+    }
+
+    /// A run with a task of its own has ended. Only its worker's loop says so.
+    pub(crate) fn ran(&self, run: Duration) {
+        let ms = u64::try_from(run.as_millis()).unwrap_or(u64::MAX - 1);
+        let usual = match self.usual_run.load(Ordering::Relaxed) {
+            0 => ms,
+            // The newest run counts an eighth.
+            usual => (usual - 1) - (usual - 1) / 8 + ms / 8,
+        };
+        self.usual_run
+            .store(usual.saturating_add(1), Ordering::Relaxed);
+        self.longest_run
+            .fetch_max(ms.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// How long runs take; the longest is that since the last call.
+    pub(crate) fn take_runs(&self) -> Runs {
+        let some = |ms: u64| ms.checked_sub(1).map(Duration::from_millis);
+        Runs {
+            usual: some(self.usual_run.load(Ordering::Relaxed)),
+            longest: some(self.longest_run.swap(0, Ordering::Relaxed)),
+        }
     }
 
     pub(crate) fn lost_lease(&self) {
@@ -367,6 +404,21 @@ mod tests {
             text.chars().count() == 1000 && !text.contains('\n'),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn runs_are_told_as_the_usual_and_the_longest() {
+        let pulse = Pulse::new();
+        let ms = Duration::from_millis;
+        let told = |usual: Option<u64>, longest: Option<u64>| Runs {
+            usual: usual.map(ms),
+            longest: longest.map(ms),
+        };
+        assert_eq!(pulse.take_runs(), told(None, None));
+        pulse.ran(ms(80));
+        pulse.ran(ms(160));
+        assert_eq!(pulse.take_runs(), told(Some(90), Some(160)));
+        assert_eq!(pulse.take_runs(), told(Some(90), None));
     }
 
     #[tokio::test(start_paused = true)]

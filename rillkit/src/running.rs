@@ -48,7 +48,8 @@ impl Running {
 
     /// Stops gracefully: no new messages, running handlers may end within the grace period, and
     /// what was read but not started, or waits for a retry, is handed back to the group. Once this
-    /// returns, no handler runs and nothing is sent to the server.
+    /// returns, no handler runs and nothing is sent to the server; but for messages that this broker
+    /// has [delayed](crate::Publish::delay), which it goes on to add while it lives.
     ///
     /// A server that does not answer holds it up by two and a half seconds beyond the grace period at
     /// most. What could not be handed back by then, others take over when its lease has ended.
@@ -64,7 +65,8 @@ impl Running {
     /// none of these handlers runs: every message has been handled, or dead-lettered. For tests,
     /// and for jobs that end when their work is done.
     ///
-    /// What handlers publish to each other's streams is waited for as well.
+    /// What handlers publish to each other's streams is waited for as well, and nothing that is
+    /// [delayed](crate::Publish::delay).
     ///
     /// ```
     /// use rillkit::{Broker, handlers, subscribe};

@@ -1,6 +1,8 @@
-//! Carries out what was decided: acks, dead letters, touches, hand-backs. Nothing else changes the
+//! Carries out what was decided: acks, commits, dead letters, touches, hand-backs. Nothing else changes the
 //! state of a message on the server. Every step checks that the message is still this consumer's,
 //! and is repeated until the server has answered.
+
+mod commit;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+pub(crate) use self::commit::commit;
 use crate::backoff::Backoff;
 use crate::decide::Reason;
 use crate::dlq;

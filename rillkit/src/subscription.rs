@@ -12,6 +12,7 @@ use crate::extract::{Requirement, States};
 use crate::message::Message;
 use crate::outcome::Outcome;
 use crate::policy::{AckPolicy, DeleteOnAck, Policy};
+use crate::store::Need;
 use crate::wire;
 
 /// A handler's run, from the decoded body to its outcome.
@@ -225,6 +226,19 @@ impl Subscription {
         self.consumer
     }
 
+    /// Whether the handler queues commands for its acks.
+    pub(crate) fn has_tx(&self) -> bool {
+        let requirements = self.requirements.iter();
+        requirements
+            .filter_map(|requirement| requirement())
+            .any(|one| one == Requirement::Tx)
+    }
+
+    /// What the worker asks of the store beyond what all need.
+    pub(crate) fn needs(&self) -> &'static [Need] {
+        if self.has_tx() { &[Need::Commits] } else { &[] }
+    }
+
     pub(crate) fn start_at(&self) -> &'static str {
         self.start
     }
@@ -359,6 +373,13 @@ fn mistakes_of(one: &Subscription) -> Vec<String> {
             one.stream
         ));
     }
+    if one.has_tx() && one.policy.ack_policy == AckPolicy::AckFirst {
+        mistakes.push(format!(
+            "{} takes a `Tx`, whose commands are applied with the ack when a run has ended, and \
+             `ack_policy = ack_first` acks before the run; write another policy, or leave the `Tx` out",
+            one.place()
+        ));
+    }
     if one.start != "$" && EntryId::parse(one.start.as_bytes()).is_none() {
         mistakes.push(format!(
             "`start` of {} is `{}`: expected \"0\" (from the beginning), \"$\" (only new ones) or an entry id",
@@ -433,12 +454,11 @@ fn missing_states(subscriptions: &[&'static Subscription], states: &States) -> V
         let lacking = one
             .requirements
             .iter()
-            .filter_map(|requirement| requirement())
-            .filter(|need| !states.has(need));
-        for need in lacking {
-            match missing.iter_mut().find(|(name, _)| *name == need.name) {
+            .filter_map(|requirement| states.lacks(requirement()?));
+        for lacking in lacking {
+            match missing.iter_mut().find(|(name, _)| *name == lacking) {
                 Some((_, places)) => places.push(one.place()),
-                None => missing.push((need.name, vec![one.place()])),
+                None => missing.push((lacking, vec![one.place()])),
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::message::Message;
 use crate::policy::Policy;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::Part;
+use crate::roster::Roster;
 use crate::store::{Charge, Consumer, Fault, FaultClass, Peer, Pending, Take, Taken};
 use crate::worker::Event;
 
@@ -52,6 +53,7 @@ pub(crate) struct Takeover {
     cursors: HashMap<Arc<str>, EntryId>,
     looks: u32,
     tidy_at: Instant,
+    roster: Roster,
     /// How far the history was tidied.
     history_from: u64,
 }
@@ -79,6 +81,7 @@ impl Takeover {
             cursors: HashMap::new(),
             looks: 0,
             tidy_at: Instant::now(),
+            roster: Roster::new(),
             history_from: 0,
         }
     }
@@ -102,6 +105,7 @@ impl Takeover {
             unless_forbidden(update_floor(&self.post).await)?;
         }
         self.looks = self.looks.wrapping_add(1);
+        self.roster.note(&self.post).await;
         if self.tidy_at <= Instant::now() {
             self.tidy_at = Instant::now() + TIDY_EVERY.mul_f64(0.5 + fastrand::f64() / 2.0);
             unless_forbidden(self.tidy().await)?;
@@ -165,6 +169,10 @@ impl Takeover {
                 };
                 // It may have come back to life in between: the server looks again.
                 let done = self.post.store.remove_consumer(&gone, GONE_AFTER).await?;
+                if done {
+                    // A login that may not write there has left nothing there either.
+                    let _ = self.post.store.forget_worker(&gone).await;
+                }
                 removed += usize::from(done);
             }
         }
@@ -413,6 +421,15 @@ mod tests {
         leave_behind(&store, "a-2-rk00000002", false).await;
         leave_behind(&store, "somebody else", true).await;
         leave_behind(&store, HANDED_BACK, true).await;
+        for name in ["a-1-rk00000001", "a-2-rk00000002"] {
+            let died = Consumer {
+                stream: "s",
+                group: "g",
+                name: Arc::from(name),
+                acked: Acked::Stays,
+            };
+            store.note_worker(&died, name).await.unwrap();
+        }
         let broker = Broker::on(store.clone()).with_handlers([&HANDLER]);
         let running = broker.start().await.unwrap();
         let left = async || {
@@ -438,5 +455,8 @@ mod tests {
         assert_eq!(me.len(), 4, "its own is there: {me:?}");
         running.stop().await;
         assert_eq!(left().await, rest);
+        // What a consumer said goes with it.
+        let said = store.workers("s").await.unwrap();
+        assert_eq!(said, [b"a-2-rk00000002".to_vec()]);
     }
 }

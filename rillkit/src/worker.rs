@@ -82,6 +82,8 @@ pub(crate) enum Event {
     StepEnded,
     /// A dead letter is written, or given up.
     LetterEnded(EntryId),
+    /// An ack with commands is done, or given up, after this time.
+    CommitEnded(EntryId, Duration),
     /// No more entries will arrive.
     IntakeEnded,
     /// A part has panicked, with this text: the worker has to be started again.
@@ -132,6 +134,8 @@ pub(crate) struct Worker {
     /// Background steps under way: claims, touches, hand-backs.
     steps: usize,
     letters: HashSet<EntryId>,
+    /// Acks with commands under way. Each holds the slot of its run.
+    commits: HashSet<EntryId>,
     /// The message whose run begins, or whose end is decided, at this moment.
     at_work: Option<EntryId>,
     broken: Option<Broken>,
@@ -176,6 +180,7 @@ impl Worker {
             returns: Vec::new(),
             steps: 0,
             letters: HashSet::new(),
+            commits: HashSet::new(),
             at_work: None,
             broken: None,
             some_ended: false,
@@ -289,12 +294,10 @@ impl Worker {
                 longest_poll,
             } => {
                 self.running.remove(&message.id());
-                self.free += 1;
-                if std::mem::take(&mut self.gave_back) {
-                    self.crew.look_again();
-                }
+                self.frees_slot();
                 if verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
+                    self.post.pulse.ran(run);
                 }
                 self.ended(&message, &verdict, run);
                 self.post.run_ends();
@@ -317,8 +320,20 @@ impl Worker {
             Event::LetterEnded(id) => {
                 self.letters.remove(&id);
             }
+            Event::CommitEnded(id, took) => {
+                self.commits.remove(&id);
+                self.pace.note_commit(took);
+                self.frees_slot();
+            }
             Event::IntakeEnded => {}
             Event::Broken(part, panic) => self.broken = Some(Broken { part, panic }),
+        }
+    }
+
+    fn frees_slot(&mut self) {
+        self.free += 1;
+        if std::mem::take(&mut self.gave_back) {
+            self.crew.look_again();
         }
     }
 

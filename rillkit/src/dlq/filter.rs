@@ -49,8 +49,8 @@ impl Filter {
         Self::default()
     }
 
-    /// Only letters with this reason: `error`, `panic`, `timeout`, `rejected`, `decode` or
-    /// `exhausted`. Said several times: one of them.
+    /// Only letters with this reason: `error`, `panic`, `timeout`, `rejected`, `decode`,
+    /// `exhausted` or `tx`. Said several times: one of them.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reasons.insert(reason.into());

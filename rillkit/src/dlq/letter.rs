@@ -93,7 +93,7 @@ impl Letter {
         self.fields.text(dead::GROUP)
     }
 
-    /// `error`, `panic`, `timeout`, `rejected`, `decode` or `exhausted`.
+    /// `error`, `panic`, `timeout`, `rejected`, `decode`, `exhausted` or `tx`.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.fields.text(dead::REASON)
@@ -180,6 +180,33 @@ impl Letter {
             .data()
             .ok_or_else(|| wrong("entry has no 'data' field".to_owned()))?;
         serde_json::from_slice(data).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// The same letter with another body, where it stood or else at the end.
+    pub(super) fn with_body(&self, data: &[u8]) -> Self {
+        let is_body = |name: &[u8]| name == wire::DATA.as_bytes();
+        let mut fields = Fields::default();
+        for (name, value) in self.fields.iter() {
+            if !is_body(name) {
+                fields.push(name, value);
+            } else if fields.get(wire::DATA).is_none() {
+                fields.push(name, data);
+            }
+        }
+        if fields.get(wire::DATA).is_none() {
+            fields.push(wire::DATA, data);
+        }
+        Self { fields, ..*self }
+    }
+
+    /// The same letter with other fields of the message.
+    pub(super) fn with_own(&self, own: &Fields) -> Self {
+        let kept = |name: &[u8]| dead::is_ours(name) || name == wire::REPLAYS.as_bytes();
+        let mut fields = without(own, kept);
+        for (name, value) in self.fields.iter().filter(|(name, _)| kept(name)) {
+            fields.push(name, value);
+        }
+        Self { fields, ..*self }
     }
 
     pub(super) fn stream_bytes(&self) -> Option<&[u8]> {
@@ -285,6 +312,41 @@ pub(super) mod tests {
     fn what_would_be_empty_is_not_replayed() {
         let letter = at(1, &[("x-error", "e"), ("rk-replays", "1")]);
         assert_eq!(letter.replayed(&groups(&[])), None);
+    }
+
+    #[test]
+    fn an_edited_letter_has_another_body_and_the_same_end() {
+        let letter = at(
+            1,
+            &[
+                ("data", "1"),
+                ("h-a", "b"),
+                ("data", "2"),
+                ("x-group", "g"),
+                ("rk-replays", "4"),
+            ],
+        );
+        let edited = letter.with_body(b"3").replayed(&groups(&["g", "h"]));
+        let expected = [
+            ("data", "3"),
+            ("h-a", "b"),
+            ("rk-replays", "5"),
+            ("rk-for-group", "g"),
+        ];
+        assert_eq!(edited, Some(fields_of(&expected)));
+        let bodiless = at(1, &[("h-a", "b")]).with_body(b"3");
+        assert_eq!(bodiless.fields, fields_of(&[("h-a", "b"), ("data", "3")]));
+
+        let own = fields_of(&[("other", "1"), ("rk-replays", "0"), ("x-group", "h")]);
+        let edited = letter.with_own(&own).replayed(&groups(&["g", "h"]));
+        let expected = [("other", "1"), ("rk-replays", "5"), ("rk-for-group", "g")];
+        assert_eq!(edited, Some(fields_of(&expected)));
+        assert_eq!(
+            letter
+                .with_own(&Fields::default())
+                .replayed(&groups(&["g"])),
+            None
+        );
     }
 
     #[test]

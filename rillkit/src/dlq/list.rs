@@ -20,7 +20,7 @@ use crate::store::Fault;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), rillkit::Error> {
-/// # let broker = rillkit::Broker::memory();
+/// # let broker = rillkit::Broker::memory().with_handlers([]);
 /// let dlq = broker.dlq("jobs");
 /// let mut page = dlq.list().newest_first().count(20).await?;
 /// while let Some(id) = page.next {

@@ -3,7 +3,10 @@
 //! [`Broker::dlq`](crate::Broker::dlq) gives the handle, [`Dlq`]; what each tool does is said at its
 //! method. How a message becomes a dead letter is decided in `decide` and done in `settle`.
 
+mod edit;
 mod filter;
+mod foreign;
+mod import;
 mod letter;
 mod list;
 mod moving;
@@ -13,6 +16,7 @@ mod purge;
 mod queue;
 mod replay;
 mod replay_dlq;
+mod reprocess;
 mod stats;
 mod tally;
 mod unfinished;
@@ -23,12 +27,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::Serialize;
+
 pub use self::filter::Filter;
+pub use self::import::{Import, ImportReport};
 pub use self::letter::Letter;
 pub use self::list::{List, Page};
 pub use self::purge::{Purge, PurgeReport};
 pub use self::replay::{Replay, ReplayReport, Stopped};
 pub use self::replay_dlq::ReplayDlq;
+pub use self::reprocess::{Reprocess, ReprocessReport};
 pub use self::stats::{DlqStats, Stats};
 pub use self::unfinished::Unfinished;
 
@@ -36,8 +44,13 @@ pub(crate) use self::letter::letter;
 use self::queue::Queue;
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
+use crate::fields::Fields;
+use crate::outcome::BoxError;
+use crate::publish;
 use crate::store::Store;
+use crate::stream::Target;
 use crate::subscription::check_name;
+use crate::wire;
 
 /// What stands behind the name of a dead-letter queue whose letters were put aside.
 const PARKED: &str = "-parked";
@@ -53,7 +66,7 @@ const PARKED: &str = "-parked";
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> anyhow::Result<()> {
-/// # let broker = rillkit::Broker::memory();
+/// # let broker = rillkit::Broker::memory().with_handlers([]);
 /// let dlq = broker.dlq("jobs");
 /// println!("{:?}", dlq.stats().await?);
 ///
@@ -72,15 +85,22 @@ pub struct Dlq<S = &'static str> {
     store: Store,
     stream: String,
     names: BTreeSet<String>,
+    largest: usize,
     bodies: PhantomData<fn() -> S>,
 }
 
 impl<S> Dlq<S> {
-    pub(crate) fn new(store: &Store, stream: &str, names: BTreeSet<String>) -> Self {
+    pub(crate) fn new(
+        store: &Store,
+        largest: usize,
+        stream: &str,
+        names: BTreeSet<String>,
+    ) -> Self {
         Self {
             store: store.clone(),
             stream: stream.to_owned(),
             names,
+            largest,
             bodies: PhantomData,
         }
     }
@@ -94,7 +114,7 @@ impl<S> Dlq<S> {
     /// The letters of this stream in the queue of this name.
     #[must_use]
     pub fn queue(&self, name: &str) -> Self {
-        Self::new(&self.store, &self.stream, BTreeSet::from([name.to_owned()]))
+        self.with(BTreeSet::from([name.to_owned()]))
     }
 
     /// The letters that a [replay](Replay::at_most_replays) has put aside: the queue
@@ -103,7 +123,7 @@ impl<S> Dlq<S> {
     pub fn parked(&self) -> Self {
         let parked = |name: &String| format!("{name}{PARKED}");
         let names = self.names.iter().map(parked).collect();
-        Self::new(&self.store, &self.stream, names)
+        self.with(names)
     }
 
     /// How many letters the queue holds, those of other streams too. Costs next to nothing, however
@@ -158,6 +178,124 @@ impl<S> Dlq<S> {
         Purge::new(self.chosen())
     }
 
+    /// Calls a function for each letter, oldest first, and deletes those for which it was fine. The
+    /// others stay exactly as they were. An error or a panic of the function is that letter's alone.
+    ///
+    /// A letter is deleted after the function has done its work: when the process ends in between, or
+    /// two programs do this at once, the function is called for it again.
+    ///
+    /// ```
+    /// use rillkit::dlq::Letter;
+    ///
+    /// async fn mend(letter: Letter) -> anyhow::Result<()> {
+    ///     let body: String = letter.body()?;
+    ///     std::fs::write("mended.txt", body)?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
+    /// let report = broker.dlq("jobs").reprocess(mend).concurrency(4).await?;
+    /// println!("{} are done, {} are left", report.done, report.failed);
+    /// # Ok(()) }
+    /// ```
+    pub fn reprocess<F, Fut, E>(&self, function: F) -> Reprocess
+    where
+        F: Fn(Letter) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        Reprocess::new(self.chosen(), function)
+    }
+
+    /// Replays one letter with another body, in one step; gives back the new message's id, or `None`
+    /// where the queue has no such letter (any more). Its other fields stay, and it counts as
+    /// replayed.
+    ///
+    /// ```
+    /// use rillkit::Stream;
+    ///
+    /// const JOBS: Stream<u32> = Stream::new("jobs");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
+    /// let dlq = broker.dlq(JOBS);
+    /// for letter in dlq.list().await?.letters {
+    ///     if letter.body::<u32>()? > 100 {
+    ///         dlq.edit(letter.id(), &100).await?;
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Broker::publish`](crate::Broker::publish), and as for [`len`](Self::len).
+    pub async fn edit<B>(&self, id: EntryId, body: &B) -> Result<Option<EntryId>, Error>
+    where
+        S: Target<B>,
+        B: Serialize + ?Sized,
+    {
+        let queue = self.chosen()?;
+        let fields = publish::fields(body)?;
+        let data = fields.get(wire::DATA).unwrap_or_default();
+        queue.replay_as(id, |letter| letter.with_body(data)).await
+    }
+
+    /// Replays one letter with exactly these fields in place of its own, in one step: for messages
+    /// that have more than a body. Otherwise as [`edit`](Self::edit).
+    ///
+    /// # Errors
+    ///
+    /// As for [`edit`](Self::edit); no fields at all are refused.
+    pub async fn edit_fields<N: Into<Vec<u8>>, V: Into<Vec<u8>>>(
+        &self,
+        id: EntryId,
+        fields: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Option<EntryId>, Error> {
+        let queue = self.chosen()?;
+        let fields = fields.into_iter();
+        let fields = fields.map(|(name, value)| (name.into(), value.into()));
+        let own: Fields = fields.collect();
+        queue.replay_as(id, |letter| letter.with_own(&own)).await
+    }
+
+    /// Moves letters that other programs wrote to a stream of their own into this queue, each in one
+    /// step, so that all the tools can be used for them. An entry is a letter when it says where it was:
+    /// with `original_id`. What is known by name becomes what RillKit calls it, and everything else
+    /// stays as the message's own:
+    ///
+    /// | theirs, the first that is there | ours |
+    /// | --- | --- |
+    /// | `original_id`, `original_message_id` | `x-original-id` |
+    /// | `original_stream`, `source_stream`; else this stream | `x-stream` |
+    /// | `original_group`, `consumer_group`, `group` | `x-group` |
+    /// | `error`, `error_message`, `last_error`, `exception`, `reason` | `x-error` |
+    /// | `deliveries`, `delivery_count`, `times_delivered`, `attempts`, `retry_count` | `x-deliveries` |
+    /// | `original_consumer`, `consumer` | `x-consumer` |
+    /// | `failed_at`, `dead_at`, `moved_at`, in seconds or milliseconds; else when it was written | `x-failed-at` |
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), rillkit::Error> {
+    /// # let broker = rillkit::Broker::memory().with_handlers([]);
+    /// # let theirs = [("original_id", "17-0"), ("error", "bad input"), ("data", "1")];
+    /// # broker.publish_fields("jobs:dlq", theirs).await?;
+    /// let report = broker.dlq("jobs").import("jobs:dlq").await?;
+    /// println!("{} were imported", report.imported);
+    /// # assert_eq!(report.imported, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn import(&self, from: &str) -> Import {
+        Import::new(self.chosen(), from)
+    }
+
+    fn with(&self, names: BTreeSet<String>) -> Self {
+        Self::new(&self.store, self.largest, &self.stream, names)
+    }
+
     fn chosen(&self) -> Result<Queue, Error> {
         let input = |text| Error::new(ErrorKind::Input, text);
         check_name(&self.stream).map_err(|why| input(format!("the name of the stream {why}")))?;
@@ -182,13 +320,14 @@ impl<S> Dlq<S> {
             store: self.store.clone(),
             stream: self.stream.clone(),
             name: name.clone(),
+            largest: self.largest,
         })
     }
 }
 
 impl<S> Clone for Dlq<S> {
     fn clone(&self) -> Self {
-        Self::new(&self.store, &self.stream, self.names.clone())
+        self.with(self.names.clone())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::store::Fault;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), rillkit::Error> {
-/// # let broker = rillkit::Broker::memory();
+/// # let broker = rillkit::Broker::memory().with_handlers([]);
 /// let month = Filter::new().older_than(Duration::from_secs(30 * 24 * 3600));
 /// let would_be = broker.dlq("jobs").purge().matching(month.clone()).dry_run().await?;
 /// println!("{} are older than a month", would_be.deleted);

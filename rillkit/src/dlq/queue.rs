@@ -11,6 +11,8 @@ pub(super) struct Queue {
     pub(super) stream: String,
     /// The dead-letter queue's key.
     pub(super) name: String,
+    /// Bytes of the largest message that may be published.
+    pub(super) largest: usize,
 }
 
 impl Queue {

@@ -26,7 +26,7 @@ use crate::error::Error;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), rillkit::Error> {
-/// # let broker = rillkit::Broker::memory();
+/// # let broker = rillkit::Broker::memory().with_handlers([]);
 /// let dlq = broker.dlq("jobs");
 /// let refused = Filter::new().error_contains("connection refused");
 /// let would_be = dlq.replay().matching(refused.clone()).dry_run().await?;

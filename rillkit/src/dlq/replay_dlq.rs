@@ -66,6 +66,7 @@ impl ReplayDlq {
                 store: self.store.clone(),
                 stream: self.stream.clone(),
                 name: dlq.clone(),
+                largest: usize::MAX,
             };
             let mut replay = Replay::new(Ok(queue)).count(self.count);
             if self.every_group {

@@ -21,6 +21,9 @@
 //!   [`FaultClass::Reconnect`]; otherwise it was not. Every operation except [`Store::publish`]
 //!   is safe to repeat.
 
+pub(crate) mod commits;
+mod delayed;
+pub(crate) mod effect;
 pub(crate) mod memory;
 mod publishing;
 pub(crate) mod redis;
@@ -32,9 +35,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use self::delayed::{Due, HORIZON, Later, Promotion, UPCOMING, Waiting};
 pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
+use crate::inspect::{GroupInfo, PendingInfo, StreamInfo};
 use crate::trim::Trim;
 
 /// Where a worker stands: one consumer of one group of one stream.
@@ -142,6 +147,13 @@ pub(crate) struct Summary {
     pub(crate) lowest: Option<EntryId>,
     /// Each consumer that has pending entries, and how many.
     pub(crate) consumers: Vec<(Arc<str>, u64)>,
+}
+
+/// What a consumer needs beyond reading, retries and dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// [`Store::commit`].
+    Commits,
 }
 
 /// A consumer of a group, dead or alive.
@@ -368,9 +380,14 @@ impl Store {
     /// # Errors
     ///
     /// With [`FaultClass::Config`], naming each command that is missing.
-    pub(crate) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    pub(crate) async fn permits(
+        &self,
+        consumer: &Consumer,
+        dlq: &str,
+        needs: &[Need],
+    ) -> Result<(), Fault> {
         match self {
-            Self::Redis(it) => it.permits(consumer, dlq).await,
+            Self::Redis(it) => it.permits(consumer, dlq, needs).await,
             Self::Memory(_) => Ok(()),
         }
     }
@@ -526,6 +543,49 @@ impl Store {
     /// is missing.
     pub(crate) async fn groups(&self, stream: &str) -> Result<Vec<(String, EntryId)>, Fault> {
         ask!(self, it => it.groups(stream))
+    }
+
+    /// The names of all streams, in order.
+    pub(crate) async fn streams(&self) -> Result<Vec<String>, Fault> {
+        ask!(self, it => it.streams())
+    }
+
+    /// The stream at a glance; `None` where it is missing.
+    pub(crate) async fn stream_info(&self, stream: &str) -> Result<Option<StreamInfo>, Fault> {
+        ask!(self, it => it.stream_info(stream))
+    }
+
+    /// The stream's groups, without what is oldest in them; nothing where it is missing.
+    pub(crate) async fn group_infos(&self, stream: &str) -> Result<Vec<GroupInfo>, Fault> {
+        ask!(self, it => it.group_infos(stream))
+    }
+
+    /// Up to `count` pending entries of a group, or of one of its consumers, by id, from `from` on.
+    pub(crate) async fn held(
+        &self,
+        stream: &str,
+        group: &str,
+        consumer: Option<&str>,
+        from: EntryId,
+        count: usize,
+    ) -> Result<Vec<PendingInfo>, Fault> {
+        ask!(self, it => it.held(stream, group, consumer, from, count))
+    }
+
+    /// Notes what a worker says about itself, in place of what it said before. Redis forgets it
+    /// when no worker of the stream has said anything for a day.
+    pub(crate) async fn note_worker(&self, consumer: &Consumer, row: &str) -> Result<(), Fault> {
+        ask!(self, it => it.note_worker(consumer, row))
+    }
+
+    /// Forgets what a worker said about itself.
+    pub(crate) async fn forget_worker(&self, consumer: &Consumer) -> Result<(), Fault> {
+        ask!(self, it => it.forget_worker(consumer))
+    }
+
+    /// What the workers of a stream said about themselves, in no order.
+    pub(crate) async fn workers(&self, stream: &str) -> Result<Vec<Vec<u8>>, Fault> {
+        ask!(self, it => it.workers(stream))
     }
 
     /// The id of the last entry that was ever added, `None` where the stream is missing.

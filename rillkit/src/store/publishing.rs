@@ -19,6 +19,15 @@ pub(crate) struct Once {
     pub(crate) lifetime: Duration,
 }
 
+impl Once {
+    pub(crate) fn new(id: &str, lifetime: Duration) -> Self {
+        Self {
+            id: id.to_owned(),
+            lifetime,
+        }
+    }
+}
+
 impl Store {
     /// Adds an entry, and trims as [`publish`](Self::publish) does, unless something was published
     /// under that id before: then nothing is done, and the id of that entry is the answer.

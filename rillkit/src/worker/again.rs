@@ -54,7 +54,8 @@ impl Worker {
         (self.arrived, self.usual_bytes) = (0, 0);
         self.pace = Pace::of(self.post.policy());
         let slots = self.post.policy().concurrency as usize;
-        self.free = slots.saturating_sub(self.running.len() + self.claiming.len());
+        self.free =
+            slots.saturating_sub(self.running.len() + self.claiming.len() + self.commits.len());
         self.post.set_runs(self.running.len());
         self.broken = None;
         for event in kept {
@@ -84,7 +85,8 @@ impl Worker {
                 Event::Claimed { .. }
                 | Event::Exhausted(_)
                 | Event::StepEnded
-                | Event::LetterEnded(_) => {}
+                | Event::LetterEnded(_)
+                | Event::CommitEnded(..) => {}
                 Event::Arrived { .. }
                 | Event::Afresh(_)
                 | Event::Unseen(_)
@@ -112,6 +114,7 @@ impl Worker {
         for (id, stage) in self.post.hand.all() {
             let goes_on = self.running.contains_key(&id)
                 || self.letters.contains(&id)
+                || self.commits.contains(&id)
                 || self.claiming.contains(&id)
                 || exhausted.contains(&id);
             if goes_on {

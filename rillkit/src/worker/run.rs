@@ -20,6 +20,7 @@ use crate::panic::caught;
 use crate::policy::AckPolicy;
 use crate::pulse::Part;
 use crate::settle;
+use crate::store::effect::Effect;
 use crate::store::{Row, Token};
 
 impl Worker {
@@ -117,7 +118,7 @@ impl Worker {
             self.post.policy(),
             random,
         ) {
-            Action::Ack => self.acked.push(id),
+            Action::Ack => self.ack(message, verdict),
             Action::Retry(delay) | Action::Leave(delay) => {
                 if let Some(token) = self.wait(id, delivery, delay)
                     && self.post.history.is_on()
@@ -134,6 +135,30 @@ impl Worker {
             Action::Nothing => self.post.hand.release([id]),
         }
         self.at_work = None;
+    }
+
+    /// Acks, together with what the handler has queued.
+    fn ack(&mut self, message: &Message, verdict: &Verdict) {
+        let id = message.id();
+        match message.close_queue().filter(|effects| !effects.is_empty()) {
+            None => self.acked.push(id),
+            Some(effects) if decide::applies(verdict) => self.commit(message.clone(), effects),
+            Some(effects) => {
+                log::queued_in_vain(&self.post.consumer, id, effects.len());
+                self.acked.push(id);
+            }
+        }
+    }
+
+    /// The run keeps its slot until its effects are there: the next one may ask for them.
+    fn commit(&mut self, message: Message, effects: Vec<Effect>) {
+        let (id, began) = (message.id(), Instant::now());
+        self.commits.insert(id);
+        self.free = self.free.saturating_sub(1);
+        self.settle_here(
+            settle::commit(Arc::clone(&self.post), message, effects),
+            move || Event::CommitEnded(id, began.elapsed()),
+        );
     }
 
     /// What there is to tell of a delivery that failed just now.
@@ -178,21 +203,33 @@ impl Worker {
     ) {
         let id = message.id();
         self.letters.insert(id);
-        let (post, events) = (Arc::clone(&self.post), self.sender.clone());
-        let mut letter = Box::pin(async move {
-            let ended = caught(settle::dead_letter(post, message, reason, error, last)).await;
-            let _ = events.send(Event::LetterEnded(id));
-            if let Err(panic) = ended {
+        self.settle_here(
+            settle::dead_letter(Arc::clone(&self.post), message, reason, error, last),
+            move || Event::LetterEnded(id),
+        );
+    }
+
+    /// Settles a message in the background. The first command is sent from here, so that letters and
+    /// commits are sent in the order in which runs ended.
+    fn settle_here(
+        &self,
+        step: impl Future<Output = ()> + Send + 'static,
+        ended: impl FnOnce() -> Event + Send + 'static,
+    ) {
+        let events = self.sender.clone();
+        let mut step = Box::pin(async move {
+            let settled = caught(step).await;
+            let _ = events.send(ended());
+            if let Err(panic) = settled {
                 let _ = events.send(Event::Broken(Part::Settling, panic));
             }
         });
-        // Sent from here, so that letters stand in the DLQ in the order in which messages failed.
-        if letter
+        if step
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
             .is_pending()
         {
-            tokio::spawn(letter);
+            tokio::spawn(step);
         }
     }
 }

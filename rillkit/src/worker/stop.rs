@@ -95,6 +95,8 @@ impl Worker {
             self.post.give_up();
         }
         self.lease = None;
+        let forgotten = self.post.store.forget_worker(&self.post.consumer);
+        let _ = timeout_at(last, forgotten).await;
         if !self.post.has_given_name() {
             let removed = self
                 .post
@@ -120,6 +122,7 @@ impl Worker {
                     self.running.is_empty()
                         && self.steps == 0
                         && self.letters.is_empty()
+                        && self.commits.is_empty()
                         && self.crew.reads_no_more()
                 }
             };

@@ -3,16 +3,17 @@
 //!
 //! The environment says the rest: `REDIS_URL`, `RILLKIT_ONLY`, the grace period (`GRACE_MS`), whether all
 //! of it runs on one thread (`ONE_THREAD`), and whether it logs all that is logged (`LOG`). With `ACT` it runs
-//! no handler: it publishes a job (`publish`), once and for all (`publish_once`), or replays the dead jobs (`replay`), and says
-//! how that ended.
+//! no handler: it publishes a job (`publish`), once and for all (`publish_once`) or later (`delay`, `delay_once`),
+//! replays the dead jobs (`replay`, `replay_slowly`) or counts them (`count_letters`), and says how that ended.
 
 use std::env;
+use std::fs;
 use std::io::{self, Read};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use rillkit::{Broker, HandlerError, Message, subscribe};
+use rillkit::{Broker, Error, HandlerError, Message, Tx, subscribe};
 use rillkit_tests::Job;
 use tokio::runtime::Builder;
 
@@ -78,6 +79,19 @@ async fn deploy(job: Job, msg: Message) -> Result<(), HandlerError> {
     run(job, msg).await
 }
 
+#[subscribe(
+    stream = "count",
+    group = "workers",
+    max_retries = None,
+    claim_idle_ms = 300,
+    concurrency = 4
+)]
+async fn count(job: Job, msg: Message, tx: Tx) -> Result<(), HandlerError> {
+    tx.incr_by("counter", 1);
+    tx.hincr_by("counted", &job.name, 1);
+    run(job, msg).await
+}
+
 async fn run(job: Job, msg: Message) -> Result<(), HandlerError> {
     println!("start {} {}", job.name, msg.deliveries());
     let result = job.run(&msg).await;
@@ -96,13 +110,42 @@ async fn say_how_it_ends(broker: &Broker, act: &str) {
             .id("job")
             .await
             .map(|_| 1),
+        "delay" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .delay(Duration::from_millis(300))
+            .await
+            .map(|_| 1),
+        "delay_once" => broker
+            .publish("jobs", &Job::new("job", "ok"))
+            .id("job")
+            .delay(Duration::from_millis(300))
+            .await
+            .map(|_| 1),
         "replay" => broker.replay_dlq("jobs").await,
+        "replay_slowly" => {
+            let replay = broker.dlq("jobs").replay().all().rate(500.0);
+            let report = replay.await.map_err(Error::from);
+            report.map(|report| report.moved as usize)
+        }
+        "count_letters" => {
+            let stats = broker.dlq("jobs").stats().await;
+            println!("peak {}", peak());
+            stats.map(|stats| stats.count as usize)
+        }
         unknown => panic!("a worker cannot `{unknown}`"),
     };
     match told {
         Ok(count) => println!("told {count}"),
         Err(error) => println!("told {:?}", error.kind()),
     }
+}
+
+/// The most memory that this process has had, in KiB.
+fn peak() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.expect("a peak").trim();
+    peak.trim_end_matches(" kB").to_owned()
 }
 
 fn main() -> ExitCode {

@@ -128,6 +128,83 @@ async fn a_needed_permission_that_is_missing_is_named_at_the_start() {
     }
 }
 
+/// What SECURITY.md asks for beyond that, in the row that begins so.
+fn granted_for(feature: &str) -> Vec<&'static str> {
+    let row = SECURITY.lines().find(|line| line.contains(feature));
+    let words = row.expect("a row").split('`').skip(1).step_by(2);
+    words
+        .filter(|word| word.starts_with(['+', '~']))
+        .map(|word| word.strip_suffix(',').unwrap_or(word))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_permissions_are_enough_for_ids_and_delays() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    set_user(&server, &documented()[0]);
+    let url = format!("redis://worker:a-long-password@127.0.0.1:{}", server.port());
+    let publisher = Broker::connect(&url).expect("a good URL");
+    let body = Job::new("job", "ok");
+    for feature in ["messages with an id", "delayed messages"] {
+        let publish = publisher.publish("jobs", &body).id("first").await;
+        assert_eq!(publish.is_ok(), feature != "messages with an id");
+        let mut grants = vec!["ACL", "SETUSER", "worker"];
+        let row = granted_for(feature);
+        let row: Vec<_> = row.iter().map(|word| word.replace('\\', "")).collect();
+        grants.extend(row.iter().map(String::as_str));
+        set_user(&server, &grants);
+        let id = publisher.publish("jobs", &body).id(feature).await;
+        id.expect(feature);
+    }
+    let soon = std::time::Duration::from_millis(50);
+    let delayed = publisher.publish("jobs", &body).delay(soon).await;
+    delayed.expect("delayed");
+    let named = publisher.publish("jobs", &body).id("named").delay(soon);
+    named.max_age(soon * 100_000).await.expect("delayed");
+    let later = publisher.publish("jobs", &body).delay(soon * 100_000).await;
+    until("both are added", || place.length("jobs") == 5).await;
+    assert_eq!(publisher.delayed("jobs").await.expect("a page").total, 1);
+    let cancelled = publisher.cancel_delayed("jobs", later.expect("delayed"));
+    assert_eq!(cancelled.await, Ok(true));
+}
+
+/// One that could not take away what it adds would add it again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_permission_delays_and_does_not_double() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    set_user(&server, &documented()[0]);
+    let mut all = vec!["ACL", "SETUSER", "worker"];
+    let row = granted_for("delayed messages");
+    let row: Vec<_> = row.iter().map(|word| word.replace('\\', "")).collect();
+    all.extend(row.iter().map(String::as_str));
+    for missing in ["+zrem", "+hdel"] {
+        set_user(&server, &all);
+        let minus = missing.replace('+', "-");
+        set_user(&server, &["ACL", "SETUSER", "worker", &minus]);
+        let worker = worker(&server, &place.journal);
+        let body = Job::new(missing, "ok");
+        let delayed = worker
+            .publish("jobs", &body)
+            .delay(std::time::Duration::ZERO);
+        delayed.await.expect("delayed");
+        let refused = || {
+            place
+                .ask(&["INFO", "commandstats"])
+                .text()
+                .contains("evalsha")
+        };
+        until("it is tried", refused).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(place.length("jobs"), 0, "{missing}");
+        let waits = place.broker.delayed("jobs").await.expect("a page");
+        assert_eq!(waits.total, 1);
+        let id = &waits.messages[0].id;
+        assert_eq!(place.broker.cancel_delayed("jobs", id).await, Ok(true));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_key_of_the_dlq_is_named_at_the_start() {
     let server = Server::start();

@@ -138,6 +138,10 @@ impl Place {
         assert_eq!(published.expect("published").len(), count);
     }
 
+    pub(crate) fn is_memory(&self) -> bool {
+        self.client.is_none()
+    }
+
     /// Asks the server itself.
     #[track_caller]
     pub(crate) fn ask<A: AsRef<[u8]>>(&self, command: &[A]) -> Reply {

@@ -12,7 +12,7 @@ fn letter(last: &str) -> Fields {
 }
 
 impl Place<'_> {
-    async fn keep(&self, failed: impl IntoIterator<Item = (Token, &'static str)>) {
+    pub(super) async fn keep(&self, failed: impl IntoIterator<Item = (Token, &'static str)>) {
         let rows = failed.into_iter().map(|(token, text)| Row {
             token,
             text: text.to_owned(),
@@ -23,7 +23,7 @@ impl Place<'_> {
     }
 
     /// Delivers again to the same consumer.
-    async fn deliver_again(&self, token: Token) -> Token {
+    pub(super) async fn deliver_again(&self, token: Token) -> Token {
         let taken = self.take("c", counted(token, "c")).await;
         assert!(matches!(taken, Taken::Entry(_)), "{taken:?}");
         Token {

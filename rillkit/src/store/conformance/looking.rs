@@ -7,7 +7,7 @@ use super::{
     GROUP, HOUR, MINUTE, Place, SOON, assert_no_group, body, first, firsts, fresh_name, ids,
 };
 use crate::entry_id::EntryId;
-use crate::store::{Consumer, Start, Store, Summary};
+use crate::store::{Consumer, Need, Start, Store, Summary};
 
 pub(super) async fn sums_up_the_pending_list(store: &Store) {
     let place = Place::new(store).await;
@@ -166,7 +166,10 @@ pub(super) async fn asks_for_permission_and_changes_nothing(store: &Store) {
     let dlq = fresh_name();
     for name in ["c", "d"] {
         let consumer = place.consumer(name);
-        assert_eq!(store.permits(&consumer, dlq).await, Ok(()));
+        assert_eq!(
+            store.permits(&consumer, dlq, &[Need::Commits]).await,
+            Ok(())
+        );
     }
     assert_eq!(store.last_id(dlq).await, Ok(None));
     assert_eq!(place.holds("c").await, [token]);

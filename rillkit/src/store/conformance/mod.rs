@@ -5,7 +5,10 @@
 //! the whole test process. Each check has a stream of its own. How the stores are built inside is left to their own tests.
 
 mod adding;
+mod committing;
+mod delayed;
 mod history;
+mod inspecting;
 mod looking;
 mod mix;
 mod publishing;
@@ -95,6 +98,19 @@ on_all_stores! {
         replays_once
         replays_to_a_stream_that_is_not_there
         replays_nothing_from_a_dlq_that_is_not_there;
+    delayed:
+        adds_a_delayed_message_when_it_is_due
+        keeps_a_delayed_message_as_it_is
+        leaves_what_is_not_due
+        names_what_is_due_next
+        delays_once_under_an_id
+        adds_nothing_that_was_published_meanwhile
+        cancels_what_waits
+        pages_through_what_waits
+        trims_when_it_adds_a_delayed_message
+        adds_once_what_many_promote
+        wakes_for_delayed_messages
+        keeps_the_delayed_of_streams_apart;
     publishing:
         publishes_once_under_an_id
         keeps_the_ids_of_streams_apart
@@ -130,6 +146,19 @@ on_all_stores! {
         deletes_what_it_dead_letters
         answers_nothing_for_nothing
         settles_nothing_without_a_group;
+    committing:
+        commits_once
+        commits_only_what_the_fence_lets_pass
+        commits_nothing_without_a_group
+        commits_an_ack_alone
+        commits_and_deletes_where_acked_entries_go
+        does_every_effect
+        wakes_for_what_a_commit_publishes
+        trims_with_what_a_commit_publishes
+        refuses_a_key_of_another_type_before_the_first_effect
+        refuses_a_first_effect_that_fails
+        buries_where_a_later_effect_fails
+        refuses_a_command_that_it_cannot_run;
     taking:
         takes_and_counts
         takes_and_keeps_the_count
@@ -162,6 +191,12 @@ on_all_stores! {
         counts_entries
         knows_the_time_of_new_ids
         deletes_what_is_there;
+    inspecting:
+        finds_streams
+        sees_a_stream_at_a_glance
+        sees_groups_at_a_glance
+        pages_through_what_a_group_holds
+        keeps_what_workers_say;
     history:
         tells_a_letter_what_was_kept
         keeps_what_a_letter_leaves

@@ -9,10 +9,7 @@ use crate::store::{Once, Store};
 use crate::trim::Trim;
 
 fn once(id: &str, lifetime: Duration) -> Once {
-    Once {
-        id: id.to_owned(),
-        lifetime,
-    }
+    Once::new(id, lifetime)
 }
 
 async fn publish(store: &Store, stream: &str, number: usize, once: &Once) -> EntryId {

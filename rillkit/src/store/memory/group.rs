@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::history::History;
 use super::{Entries, Entry, Fenced, Peer, Pending, Summary, Take, Taken, Token};
 use crate::entry_id::EntryId;
+use crate::inspect::PendingInfo;
 use crate::store::{Charge, Standing};
 
 pub(super) struct Group {
@@ -236,6 +237,24 @@ impl Group {
             idle: held.idle.at(now),
         };
         held.map(row).collect()
+    }
+
+    pub(super) fn held(
+        &self,
+        consumer: Option<&str>,
+        from: EntryId,
+        count: usize,
+        now: Instant,
+    ) -> Vec<PendingInfo> {
+        let held = self.pending.range(from..);
+        let held = held.filter(|(_, held)| consumer.is_none_or(|name| *held.owner == *name));
+        let row = |(id, held): (&EntryId, &Held)| PendingInfo {
+            id: *id,
+            consumer: held.owner.to_string(),
+            idle: held.idle.at(now),
+            deliveries: held.deliveries,
+        };
+        held.take(count).map(row).collect()
     }
 
     pub(super) fn remove_if_empty(

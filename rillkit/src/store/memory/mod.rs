@@ -4,11 +4,15 @@
 //! so each is atomic. Nothing is kept when the last clone of a store is dropped. Time is tokio's:
 //! with a paused clock, idle times and block times follow that clock. What a group knows is in
 //! `group`, what it keeps about failed deliveries in `history`, the waiting of blocking reads in
-//! `reader`, what goes from a stream in `cut`, and what concerns entries without a group in `letters`.
+//! `reader`, what goes from a stream in `cut`, what concerns entries without a group in `letters`, and
+//! what other keys hold in `values`.
 
+mod commits;
 mod cut;
+mod delayed;
 mod group;
 mod history;
+mod inspect;
 mod letters;
 #[cfg(test)]
 mod model;
@@ -16,6 +20,7 @@ mod publishing;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -33,9 +38,11 @@ use super::{
 use crate::entry_id::EntryId;
 use crate::fields::Fields;
 use crate::trim::Trim;
+use delayed::Delayed;
 use group::Group;
 use publishing::Markers;
 use reader::Line;
+use values::Values;
 
 /// A handle to a store in this process; clones are the same store.
 #[derive(Clone)]
@@ -51,9 +58,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     streams: HashMap<String, Stream>,
+    /// What the workers of a stream say about themselves, by group and consumer.
+    rosters: HashMap<String, BTreeMap<(String, String), Vec<u8>>>,
     /// Who may wait for entries of a stream, which need not exist yet.
     readers: HashMap<&'static str, Vec<Weak<Line>>>,
+    /// Keys that are no streams.
+    values: Values,
     markers: Markers,
+    delayed: HashMap<String, Delayed>,
 }
 
 type Entries = BTreeMap<EntryId, Fields>;

@@ -41,6 +41,7 @@ mod tests {
         for lua in [
             include_str!("scripts/ack.lua"),
             include_str!("scripts/ack_all.lua"),
+            include_str!("scripts/commit.lua"),
             include_str!("scripts/dead_letter.lua"),
         ] {
             assert_eq!(

@@ -154,6 +154,12 @@ impl Cluster {
         self.owner(0).await
     }
 
+    /// Each node that has slots.
+    pub(super) async fn every(&self) -> Result<Vec<Link>, Fault> {
+        self.owner(0).await?;
+        Ok(self.nodes().links().to_vec())
+    }
+
     async fn call(&self, slot: u16, call: Call<'_>) -> Result<Value, Fault> {
         self.route(slot, call).await?.2
     }

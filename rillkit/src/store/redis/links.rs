@@ -106,6 +106,14 @@ impl Links {
         }
     }
 
+    /// The server, or each node of the cluster that has slots.
+    pub(super) async fn every(&self) -> Result<Vec<Link>, Fault> {
+        match self {
+            Self::One(link) => Ok(vec![link.clone()]),
+            Self::Cluster(cluster) => cluster.every().await,
+        }
+    }
+
     /// The server that has the consumer's stream.
     pub(super) async fn home(&self, consumer: &Consumer) -> Result<Link, Fault> {
         match self {
@@ -119,6 +127,15 @@ impl Links {
         match self {
             Self::One(_) => Ok(()),
             Self::Cluster(_) => slot::shared(stream, dlq),
+        }
+    }
+
+    /// Whether a command on this key can go with the stream's; otherwise what to do. Keys of one
+    /// server always can.
+    pub(super) fn beside(&self, stream: &str, key: &str) -> Result<(), String> {
+        match self {
+            Self::One(_) => Ok(()),
+            Self::Cluster(_) => slot::same(stream, key),
         }
     }
 

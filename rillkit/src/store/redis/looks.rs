@@ -180,6 +180,25 @@ impl RedisStore {
         reply::entries(self.links.run(stream, &range).await?)
     }
 
+    pub(in crate::store) async fn look(&self, key: &str) -> Result<Vec<Vec<u8>>, Fault> {
+        let kind = self.links.run(key, cmd("TYPE").arg(key)).await?;
+        // A set and a hash have no order, or one that nobody can know: how many pieces stay together.
+        let (name, rest, together): (_, &[&str], _) = match &*reply::text(kind)? {
+            "none" => return Ok(Vec::new()),
+            "hash" => ("HGETALL", &[], Some(2)),
+            "set" => ("SMEMBERS", &[], Some(1)),
+            "zset" => ("ZRANGE", &["0", "-1", "WITHSCORES"], None),
+            "list" => ("LRANGE", &["0", "-1"], None),
+            _ => ("GET", &[], None),
+        };
+        let look = cmd(name).arg(key).arg(rest).clone();
+        let pieces = reply::pieces(self.links.run(key, &look).await?)?;
+        Ok(match together {
+            Some(size) => in_order(&pieces, size),
+            None => pieces,
+        })
+    }
+
     pub(in crate::store) async fn range_back(
         &self,
         stream: &str,
@@ -211,8 +230,15 @@ impl RedisStore {
     }
 }
 
+/// Pieces in order, so many of them staying together.
+fn in_order(pieces: &[Vec<u8>], size: usize) -> Vec<Vec<u8>> {
+    let mut chunks: Vec<_> = pieces.chunks(size).collect();
+    chunks.sort();
+    chunks.concat()
+}
+
 /// `XINFO` answers a missing key with an error that has no code of its own.
-fn unless_missing(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
+pub(super) fn unless_missing(answer: Result<Value, Fault>) -> Result<Option<Value>, Fault> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(fault) if fault.text.to_ascii_lowercase().contains("no such key") => Ok(None),

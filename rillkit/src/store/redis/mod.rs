@@ -13,9 +13,12 @@
 //!
 //! - [`pending`]: what changes the pending list.
 //! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
-//! - [`publishing`]: what is added; [`cut`]: trims that go with it.
+//! - [`commits`]: acks with what a handler wants done by them, as the commands in [`effects`].
+//! - [`publishing`]: what is added; [`delayed`]: what is added later; [`cut`]: trims that go with
+//!   these.
 //! - [`trimming`]: trims that no group loses by.
-//! - [`looks`]: what changes nothing.
+//! - [`looks`]: what changes nothing; [`inspect`]: the same, for people; [`roster`]: what workers say
+//!   about themselves.
 //! - [`reader`]: the connection that waits for new entries.
 //! - [`permissions`]: what is forbidden; [`server_facts`]: what the server says about itself.
 
@@ -23,10 +26,14 @@ mod acking;
 mod address;
 mod asking;
 mod cluster;
+mod commits;
 mod cut;
+mod delayed;
+pub(crate) mod effects;
 mod endpoint;
 mod fault;
 mod history;
+mod inspect;
 mod letters;
 mod link;
 mod links;
@@ -39,6 +46,7 @@ mod permissions;
 mod publishing;
 mod reader;
 mod reply;
+mod roster;
 mod sentinel;
 mod server_facts;
 mod slot;
@@ -55,7 +63,7 @@ use self::links::Links;
 pub(crate) use self::parts::{PORT, Parts, Place};
 pub(crate) use self::reader::RedisReader;
 pub(crate) use self::server_facts::ServerFacts;
-use super::{Consumer, Fault, Fenced, Group, Start};
+use super::{Consumer, Fault, Fenced, Group, Need, Start};
 use crate::entry_id::EntryId;
 use crate::error::Error;
 use crate::fields::Fields;
@@ -113,9 +121,14 @@ impl RedisStore {
         }
     }
 
-    pub(super) async fn permits(&self, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+    pub(super) async fn permits(
+        &self,
+        consumer: &Consumer,
+        dlq: &str,
+        needs: &[Need],
+    ) -> Result<(), Fault> {
         let link = self.links.home(consumer).await?;
-        permissions::check(&link, consumer, dlq).await
+        permissions::check(&link, consumer, dlq, needs).await
     }
 
     pub(super) async fn publish(

@@ -4,8 +4,9 @@
 
 use redis::{Cmd, cmd};
 
+use super::commits;
 use super::link::Link;
-use crate::store::{Acked, Consumer, Fault, FaultClass};
+use crate::store::{Acked, Consumer, Fault, FaultClass, Need};
 
 /// One call: what it is named, the key it needs, and the call.
 struct Probe<'a> {
@@ -23,9 +24,20 @@ const NO_ENTRY: &str = "0-0";
 const BEHIND_ALL: &str = "18446744073709551615-0";
 
 /// Whether the login may do all that the consumer needs; the group must exist.
-pub(super) async fn check(link: &Link, consumer: &Consumer, dlq: &str) -> Result<(), Fault> {
+pub(super) async fn check(
+    link: &Link,
+    consumer: &Consumer,
+    dlq: &str,
+    needs: &[Need],
+) -> Result<(), Fault> {
     let (mut missing, mut words) = (Vec::new(), String::new());
-    for Probe { name, key, call } in probes(consumer, dlq) {
+    let mut probes = probes(consumer, dlq);
+    for need in needs {
+        match need {
+            Need::Commits => probes.extend(of_commits(consumer)),
+        }
+    }
+    for Probe { name, key, call } in probes {
         match link.run(&call).await {
             Err(fault) if is_refusal(&fault) => {
                 missing.push(match key {
@@ -114,4 +126,29 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     ];
     probes.extend(deletes);
     probes
+}
+
+/// What the script of a commit calls beside the handler's own commands.
+fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
+    let Consumer { stream, name, .. } = consumer;
+    let mut create = cmd("XGROUP");
+    create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
+    [
+        Probe {
+            name: "XGROUP CREATECONSUMER",
+            key: Some(*stream),
+            call: create.arg(&**name).clone(),
+        },
+        Probe {
+            name: "TYPE",
+            key: Some(*stream),
+            call: cmd("TYPE").arg(stream).clone(),
+        },
+        Probe {
+            name: "SCRIPT LOAD",
+            key: None,
+            // Commits would overtake each other, were it loaded by the first.
+            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
+        },
+    ]
 }

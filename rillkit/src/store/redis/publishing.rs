@@ -16,7 +16,7 @@ static PUBLISH_ONCE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/publish_once.lua")));
 
 /// The longest time that a server can add to its clock without loss: Lua counts in floats.
-const LONGEST: u64 = 1 << 52;
+pub(super) const LONGEST: u64 = 1 << 52;
 
 impl RedisStore {
     pub(in crate::store) async fn publish_once(
@@ -49,11 +49,11 @@ impl RedisStore {
 }
 
 /// The key that says what was published under this id.
-fn marker(stream: &str, id: &str) -> String {
+pub(super) fn marker(stream: &str, id: &str) -> String {
     slot::beside(stream, &format!("published:{id}"))
 }
 
 /// As a server takes it: not zero, and not beyond its clock.
-fn lifetime(lifetime: Duration) -> u64 {
+pub(super) fn lifetime(lifetime: Duration) -> u64 {
     ms(lifetime).clamp(1, LONGEST)
 }

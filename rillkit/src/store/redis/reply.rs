@@ -69,12 +69,21 @@ pub(super) fn fields(reply: Value) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {
+pub(super) fn bytes(reply: Value) -> Result<Vec<u8>, Fault> {
     match reply {
         Value::BulkString(bytes) => Ok(bytes),
         Value::SimpleString(text) => Ok(text.into_bytes()),
         Value::Int(number) => Ok(number.to_string().into_bytes()),
         _ => Err(odd("a string")),
+    }
+}
+
+/// A list of strings, or a single one. One that is gone by now is none.
+pub(super) fn pieces(reply: Value) -> Result<Vec<Vec<u8>>, Fault> {
+    match reply {
+        Value::Nil => Ok(Vec::new()),
+        Value::Array(pieces) => pieces.into_iter().map(bytes).collect(),
+        one => bytes(one).map(|one| vec![one]),
     }
 }
 

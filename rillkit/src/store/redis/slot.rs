@@ -24,11 +24,7 @@ pub(super) fn shared(stream: &str, dlq: &str) -> Result<(), Fault> {
     if here == there {
         return Ok(());
     }
-    let tag = hashed(stream);
-    let tagged = match dlq.strip_prefix(stream) {
-        Some(rest) => format!("{{{tag}}}{rest}"),
-        None => format!("{{{tag}}}-{dlq}"),
-    };
+    let tagged = tagged(stream, '-', dlq);
     let cure = if of(&tagged) == here {
         format!(
             "name the dead-letter queue `{tagged}` (`dlq = \"{tagged}\"`, on a constant `.dlq(\"{tagged}\")`)"
@@ -43,6 +39,32 @@ pub(super) fn shared(stream: &str, dlq: &str) -> Result<(), Fault> {
              ({here} and {there}), so that no message can go from one to the other in one step; {cure}"
         ),
     ))
+}
+
+/// Whether a key is in the stream's slot; otherwise what to do.
+pub(super) fn same(stream: &str, key: &str) -> Result<(), String> {
+    let (here, there) = (of(stream), of(key));
+    if here == there {
+        return Ok(());
+    }
+    let tagged = tagged(stream, ':', key);
+    let cure = if of(&tagged) == here {
+        format!("name it `{tagged}`")
+    } else {
+        "give both names the same part in braces, as `{jobs}` and `{jobs}:total` have".to_owned()
+    };
+    Err(format!(
+        "`{key}` and the stream `{stream}` are in different slots of the cluster ({there} and {here}); {cure}"
+    ))
+}
+
+/// A name like this one, with the part in braces that leads to the stream's slot.
+fn tagged(stream: &str, joint: char, name: &str) -> String {
+    let tag = hashed(stream);
+    match name.strip_prefix(stream) {
+        Some(rest) => format!("{{{tag}}}{rest}"),
+        None => format!("{{{tag}}}{joint}{name}"),
+    }
 }
 
 /// The name of a key that stands beside a stream, in the stream's own slot: `rk:{jobs}:delayed`.
@@ -109,6 +131,26 @@ mod tests {
         ] {
             assert_eq!(beside(stream, "delayed"), key);
             assert_eq!(of(key), of(stream), "{stream}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_another_slot_is_told_a_better_name() {
+        for (stream, key) in [
+            ("jobs", "jobs"),
+            ("jobs", "{jobs}:total"),
+            ("a{jobs}", "{jobs}"),
+        ] {
+            assert_eq!(same(stream, key), Ok(()), "{key}");
+        }
+        for (stream, key, cure) in [
+            ("jobs", "total", "`{jobs}:total`"),
+            ("jobs", "jobs:total", "`{jobs}:total`"),
+            ("{jobs}", "{other}:total", "`{jobs}:{other}:total`"),
+            ("jo}bs", "total", "the same part in braces"),
+        ] {
+            let error = same(stream, key).expect_err(key);
+            assert!(error.contains(cure), "{error}");
         }
     }
 

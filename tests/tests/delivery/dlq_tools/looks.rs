@@ -59,6 +59,9 @@ async fn a_letter_says_what_is_known_about_its_end(place: Place) {
     let since = SystemTime::now().duration_since(letter.failed_at().expect("a time"));
     assert!(since.expect("it is past") < Duration::from_secs(60));
     assert_eq!(letter.replays(), 0);
+    let attempts = letter.attempts();
+    assert_eq!((attempts.len(), attempts[0].number()), (1, 1));
+    assert_eq!(attempts[0].error(), "bad input");
     assert_eq!(letter.header("origin"), Some(&b"import"[..]));
     assert_eq!(letter.body::<Job>().expect("a job"), Job::new("a", "err"));
     let own: Vec<_> = letter.own_fields().collect();

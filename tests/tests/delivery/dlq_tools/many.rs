@@ -3,6 +3,7 @@
 use rillkit::dlq::Filter;
 
 use crate::place::Place;
+use crate::process::Process;
 use rillkit_servers::Server;
 
 const MANY: usize = 100_000;
@@ -57,7 +58,9 @@ async fn a_page_costs_the_same_wherever_it_is() {
     );
     assert_eq!(calls(&place, "xrange"), 22);
 
+    let before = calls(&place, "xrange");
     let stats = dlq.stats().await.expect("statistics");
+    assert_eq!(calls(&place, "xrange") - before, 1001);
     assert_eq!(
         (stats.count, stats.newest),
         (MANY as u64, Some(last.letters[0].id()))
@@ -66,4 +69,26 @@ async fn a_page_costs_the_same_wherever_it_is() {
     assert_eq!(purged.deleted, MANY as u64);
     assert!(calls(&place, "xdel") <= 1001, "{}", calls(&place, "xdel"));
     assert_eq!(place.length("jobs-dlq"), 0);
+}
+
+/// As long as a kilobyte each, they would not fit into what the process is allowed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counting_takes_no_more_memory_for_more_letters() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    let body = "x".repeat(1000);
+    let bodies = vec![body.as_str(); MANY];
+    let added = place.broker.publish_all("jobs-dlq", bodies).await;
+    assert_eq!(added.expect("added").len(), MANY);
+    let mut process = Process::with(&place, "jobs", &[("ACT", "count_letters")]);
+    assert!(process.wait().success(), "{}", process.error());
+    assert!(
+        process.has_said(&format!("told {MANY}")),
+        "{:?}",
+        process.said()
+    );
+    let said = process.said();
+    let peak = said.iter().find_map(|line| line.strip_prefix("peak "));
+    let peak: usize = peak.and_then(|peak| peak.parse().ok()).expect("a number");
+    assert!(peak < 50_000, "{peak} KiB");
 }

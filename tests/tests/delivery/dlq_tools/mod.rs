@@ -1,5 +1,7 @@
 //! The tools for dead letters: `broker.dlq(..)`.
 
+mod edits;
+mod in_place;
 mod looks;
 mod many;
 mod purges;

@@ -9,7 +9,8 @@ use rillkit_servers::{Proxy, Server};
 use rillkit_tests::Job;
 use tokio::time::Instant;
 
-use crate::place::{Journal, Place, act, on_both_stores};
+use crate::place::{Journal, Place, act, on_both_stores, until};
+use crate::process::Process;
 
 #[subscribe(stream = "jobs", group = "workers", max_retries = 0, concurrency = 8)]
 async fn handle(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
@@ -348,4 +349,33 @@ async fn a_replay_that_is_dropped_loses_and_doubles_nothing() {
     running.drained().await.expect("drained");
     running.stop().await;
     place.journal.assert_once_each("job", 300);
+}
+
+/// Killed again and again, in the middle of a move or between two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_whose_process_is_killed_loses_and_doubles_nothing() {
+    let place = Place::redis();
+    place.add_letters("job", 600, &[]).await;
+    for _ in 0..4 {
+        let before = place.length("jobs");
+        let mut process = Process::with(&place, "jobs", &[("ACT", "replay_slowly")]);
+        until("some are moved", || place.length("jobs") > before + 20).await;
+        process.kill();
+        // The server may have its last command still before it.
+        until("all are in one of the two", || {
+            place.length("jobs") + place.length("jobs-dlq") == 600
+        })
+        .await;
+        assert!(place.length("jobs-dlq") > 0);
+    }
+    place.dlq().replay().all().await.expect("replayed");
+    assert_eq!((place.length("jobs"), place.length("jobs-dlq")), (600, 0));
+    let running = place
+        .worker(handlers![handle])
+        .start()
+        .await
+        .expect("started");
+    running.drained().await.expect("drained");
+    running.stop().await;
+    place.journal.assert_once_each("job", 600);
 }

@@ -1,17 +1,15 @@
-//! What keeps a worker from reading, and for how long: when to say so, and when to try again.
+//! What keeps a loop from its work, and for how long: when to say so, and when to try again.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
-use crate::log;
-use crate::post::Post;
 use crate::store::{Fault, FaultClass};
 
-/// What has gone wrong since the last good read: logged once for each change, then at growing
-/// intervals.
-pub(super) struct Trouble {
+/// What has gone wrong since all was well: logged once for each change, then at growing intervals.
+#[derive(Debug)]
+pub(crate) struct Trouble {
     since: Option<Instant>,
     text: String,
     log_next: Duration,
@@ -19,7 +17,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             since: None,
             text: String::new(),
@@ -28,16 +26,16 @@ impl Trouble {
         }
     }
 
-    pub(super) fn is_going_on(&self) -> bool {
+    pub(crate) fn is_going_on(&self) -> bool {
         self.since.is_some()
     }
 
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// Notes a fault; how long to wait before the next try.
-    pub(super) fn note(&mut self, post: &Post, fault: &Fault) -> Duration {
+    /// Notes a fault, and logs it when it is time to; how long to wait before the next try.
+    pub(crate) fn note(&mut self, fault: &Fault, log: impl FnOnce(&Fault)) -> Duration {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
         let lasting = now.duration_since(since);
@@ -51,19 +49,15 @@ impl Trouble {
                 self.text.clone_from(&fault.text);
             }
             self.log_next = (lasting * 2).max(Duration::from_secs(10));
-            log::trouble(&post.consumer, fault);
+            log(fault);
         }
         self.backoff.wait()
     }
 
-    /// A read was answered.
-    pub(super) fn over(&mut self, post: &Post) {
-        if let Some(since) = self.since.take() {
-            log::recovered(&post.consumer, since.elapsed());
-            post.pulse.can_read();
-            self.text.clear();
-            self.log_next = Duration::ZERO;
-            self.backoff = Backoff::short();
-        }
+    /// All is well again; after how long, if it was not.
+    pub(crate) fn over(&mut self) -> Option<Duration> {
+        let since = self.since.take()?;
+        *self = Self::none();
+        Some(since.elapsed())
     }
 }

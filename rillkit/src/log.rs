@@ -230,6 +230,11 @@ pub(crate) fn not_pending(consumer: &Consumer, id: EntryId, ends: &str) {
     );
 }
 
+/// Another group came after the start of a handler that deletes what it acks.
+pub(crate) fn deletes_for_others(why: &str) {
+    tracing::warn!(target: "rillkit", "{why}; until the next start it goes on");
+}
+
 /// A periodic trim; what it left, and why.
 pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
     let Trimmed { removed, left, .. } = trimmed;

@@ -1,7 +1,7 @@
 //! What the parts of one worker share: its place, its settings, its store, and what it has in hand.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub(crate) struct Post {
     /// What the worker had under its hands when it panicked: handed out like what a dead process had,
     /// counted, when it is due. An id is not used twice, and stays here.
     cut_off: Mutex<HashSet<EntryId>>,
+    /// It was said that other groups lose what this one acks.
+    said_endangered: AtomicBool,
 }
 
 impl Post {
@@ -70,6 +72,7 @@ impl Post {
             given_up: watch::Sender::new(false),
             runs: AtomicUsize::new(0),
             cut_off: Mutex::default(),
+            said_endangered: AtomicBool::new(false),
         }
     }
 
@@ -163,6 +166,15 @@ impl Post {
         self.pulse.error(fault);
         if fault.class == FaultClass::Config && self.may_complain() {
             log::failing(&self.consumer, what, fault);
+        }
+    }
+
+    /// Says once that groups which came after the start lose what is acked here.
+    pub(crate) fn endangers(&self, groups: &[(String, EntryId)]) {
+        if !self.said_endangered.swap(true, Ordering::Relaxed) {
+            let names = groups.iter().map(|(name, _)| &**name);
+            let others = names.filter(|name| *name != self.consumer.group);
+            log::deletes_for_others(&self.subscription.deletes_for_others(others));
         }
     }
 

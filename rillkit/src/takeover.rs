@@ -18,7 +18,7 @@ use crate::environment;
 use crate::lane::Lane;
 use crate::log;
 use crate::message::Message;
-use crate::policy::Policy;
+use crate::policy::{DeleteOnAck, Policy};
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::Part;
 use crate::roster::Roster;
@@ -363,6 +363,9 @@ fn unless_forbidden(looked: Result<(), Fault>) -> Result<(), Fault> {
 pub(crate) async fn update_floor(post: &Post) -> Result<(), Fault> {
     let consumer = &post.consumer;
     let groups = post.store.groups(consumer.stream).await?;
+    if post.policy().delete_on_ack == DeleteOnAck::Alone && groups.len() > 1 {
+        post.endangers(&groups);
+    }
     let Some((_, delivered)) = groups.into_iter().find(|(name, _)| name == consumer.group) else {
         return Ok(());
     };

@@ -77,7 +77,7 @@ pub struct ReplayReport {
     pub last: Option<EntryId>,
     /// With [`Replay::stop_when_failing`]: moved messages whose end was seen.
     pub ended: u64,
-    /// Those of them that are in the dead-letter queue again.
+    /// Those of them that are in this queue again.
     pub failed_again: u64,
     /// Why it stopped before it had moved all.
     pub stopped: Option<Stopped>,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, ran};
 
 /// A dead letter of `jobs`; its id.
 fn letter(scene: &Scene, dlq: &str, data: &str, reason: &str, error: &str) -> String {
@@ -158,6 +158,50 @@ fn a_replay_moves_only_when_it_is_told_to() {
         .command(&["XRANGE", "jobs-dlq", &ids[0], "+"])
         .list();
     assert!(left.is_empty());
+}
+
+#[test]
+fn a_letter_goes_back_with_another_body() {
+    let scene = Scene::new();
+    let ids = three(&scene);
+    let wrong = scene.run(&["dlq", "edit", "jobs", &ids[0], "plain"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("the new body is not JSON"), "{wrong:?}");
+    let edited = scene.json(&["dlq", "edit", "jobs", &ids[0], "{\"a\": 1}"]);
+    let entry = scene.server.command(&["XRANGE", "jobs", "-", "+"]).list()[0].list();
+    assert_eq!(edited, json!({ "moved": ids[0], "id": entry[0].text() }));
+    assert_eq!(entry[1].list()[1].text(), "{\"a\": 1}");
+    assert_eq!((length(&scene, "jobs-dlq"), length(&scene, "jobs")), (2, 1));
+    let gone = scene.run(&["dlq", "edit", "jobs", &ids[0], "1"]);
+    assert_eq!(gone.code, 1);
+
+    // In an editor: one that changes it, one that leaves it, one that fails, and none.
+    let with = |editor: &str| {
+        let mut command = scene.command(&["dlq", "edit", "jobs", &ids[1]]);
+        ran(
+            command.env("EDITOR", editor).env("PATH", "/usr/bin:/bin"),
+            "",
+        )
+    };
+    let left = with("true");
+    assert_eq!((left.code, &*left.out), (0, ""));
+    assert_eq!(left.err, "the body is as it was: nothing was changed\n");
+    assert_eq!(with("false").code, 1);
+    assert_eq!(scene.run(&["dlq", "edit", "jobs", &ids[1]]).code, 2);
+    assert_eq!(length(&scene, "jobs-dlq"), 2);
+    let changed = with("sed -i s/2/22/");
+    assert!(
+        changed
+            .out
+            .starts_with(&format!("{} moved back, as ", ids[1])),
+        "{changed:?}"
+    );
+    let entry = scene
+        .server
+        .command(&["XREVRANGE", "jobs", "+", "-"])
+        .list()[0]
+        .list();
+    assert_eq!(entry[1].list()[1].text(), "22");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use rillkit::{Broker, ErrorKind, HandlerError, Message, State, handlers, subscri
 use rillkit_servers::{Server, wait_until};
 use rillkit_tests::Job;
 
+use crate::lines::Lines;
 use crate::place::{Journal, Place, act, on_both_stores, until};
 use crate::process::Process;
 
@@ -229,4 +230,27 @@ async fn an_ack_that_is_refused_for_a_while_deletes_in_the_end() {
     until("it is gone", || place.length("jobs") == 0).await;
     running.drained().await.expect("drained");
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_that_comes_later_is_warned_about_once() {
+    let (place, lines) = (Place::redis(), Lines::listen());
+    let running = place
+        .worker(handlers![handle])
+        .start()
+        .await
+        .expect("started");
+    place.ask(&["XGROUP", "CREATE", "jobs", "late", "0"]);
+    until("it is said", || !lines.with(" WARN ").is_empty()).await;
+    // Handled meanwhile, and looked at again.
+    place.publish("jobs", "one", "later:1000,ok").await;
+    running.drained().await.expect("drained");
+    running.stop().await;
+    let said = lines.with("`late`");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("would delete messages of stream `jobs`"),
+        "{said:?}"
+    );
+    assert_eq!(place.length("jobs"), 0);
 }

@@ -33,7 +33,7 @@ struct Run {
     stream = "jobs",
     group = "workers",
     max_retries = 2,
-    claim_idle_ms = 300,
+    claim_idle_ms = 600,
     backoff = 2.0
 )]
 async fn handle(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
@@ -135,7 +135,7 @@ impl Place {
 
 /// The delay after a failed delivery, in seconds.
 fn delay(delivery: u64) -> f64 {
-    0.3 * 2f64.powi(i32::try_from(delivery).expect("small") - 1)
+    0.6 * 2f64.powi(i32::try_from(delivery).expect("small") - 1)
 }
 
 /// Each delivery once, in order, and none before it was due.
@@ -146,8 +146,10 @@ fn assert_by_the_rules(runs: &mut [Run], deliveries: u64) {
     assert_eq!(numbers, (1..=deliveries).collect::<Vec<_>>(), "{runs:?}");
     for pair in runs.windows(2) {
         let gap = pair[1].began - pair[0].ended;
-        // The server counts in whole milliseconds.
-        assert!(gap >= delay(pair[0].delivery) - 0.005, "{gap} in {pair:?}");
+        // The server counts from the hand-out of a short run, and its answer may have been on its way
+        // for a while. Half of a delay is the one before.
+        let least = delay(pair[0].delivery) * 0.7;
+        assert!(gap >= least, "{gap} in {pair:?}");
     }
 }
 

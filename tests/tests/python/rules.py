@@ -1,7 +1,7 @@
 """What a client has to know to share a group with RillKit: names, one formula, two moves."""
 
 STREAM, GROUP, DLQ = "jobs", "workers", "jobs-dlq"
-MAX_RETRIES, CLAIM_IDLE_MS, BACKOFF, MAX_BACKOFF_MS = 2, 300, 2.0, 900_000
+MAX_RETRIES, CLAIM_IDLE_MS, BACKOFF, MAX_BACKOFF_MS = 2, 600, 2.0, 900_000
 
 
 def delay(deliveries):

@@ -1,6 +1,8 @@
 //! `rillkit dlq`: looks at dead letters, moves them back, deletes them. What changes many letters
 //! only says what it would do, until `--yes`.
 
+mod edit;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::table::{Cell, Table};
 use crate::text::{self, FAINT, HEAD, ODD};
-use crate::{tail, time};
+use crate::{publish, tail, time};
 
 pub(crate) async fn run(
     broker: &Broker,
@@ -48,6 +50,9 @@ pub(crate) async fn run(
             let letter = open(broker, queue).await?.get(*id).await?;
             let letter = letter.ok_or_else(|| no_letter(queue, *id))?;
             show_letter(&letter, output)
+        }
+        DlqCommand::Edit { queue, id, body } => {
+            edit(broker, queue, *id, body.as_deref(), output).await
         }
         DlqCommand::Replay(ask) => replay(broker, ask, output).await,
         DlqCommand::Purge(ask) => purge(broker, ask, output).await,
@@ -253,6 +258,37 @@ fn show_letter(letter: &Letter, output: &mut Output) -> Result<(), Failure> {
     match serde_json::from_slice::<Value>(data) {
         Ok(body) => output.document(&body),
         Err(_) => output.line(&text::plain(&text::lossy(data))),
+    }
+}
+
+async fn edit(
+    broker: &Broker,
+    queue: &Queue,
+    id: EntryId,
+    body: Option<&str>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let dlq = open(broker, queue).await?;
+    let letter = dlq.get(id).await?;
+    let letter = letter.ok_or_else(|| no_letter(queue, id))?;
+    let body = match body {
+        Some(body) => body.to_owned(),
+        None => {
+            let Some(body) = edit::edited(id, &text::lossy(letter.data().unwrap_or_default()))?
+            else {
+                output.note("the body is as it was: nothing was changed");
+                return Ok(());
+            };
+            body
+        }
+    };
+    let body = publish::json_text(&body)
+        .map_err(|why| Failure::Usage(format!("the new body is not JSON: {why}")))?;
+    let moved = dlq.edit(id, &*body).await?;
+    let moved = moved.ok_or_else(|| no_letter(queue, id))?;
+    match output.json {
+        true => output.document(&json!({ "moved": id, "id": moved })),
+        false => output.line(&format!("{id} moved back, as {moved}")),
     }
 }
 

@@ -123,7 +123,7 @@ fn lines() -> mpsc::Receiver<Result<Box<RawValue>, String>> {
 }
 
 /// The text as it is, once it is known to be JSON.
-fn json_text(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn json_text(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
     serde_json::from_str::<IgnoredAny>(text)?;
     RawValue::from_string(text.trim().to_owned())
 }

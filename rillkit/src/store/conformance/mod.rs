@@ -151,7 +151,7 @@ on_all_stores! {
         commits_only_what_the_fence_lets_pass
         commits_nothing_without_a_group
         commits_an_ack_alone
-        commits_and_deletes_where_acked_entries_go
+        deletes_what_a_commit_acks
         does_every_effect
         wakes_for_what_a_commit_publishes
         trims_with_what_a_commit_publishes

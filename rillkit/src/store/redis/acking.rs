@@ -15,11 +15,9 @@ pub(super) struct Acking {
 
 impl Acking {
     pub(super) fn new(lua: &str) -> Self {
-        let prelude = include_str!("scripts/ack_and_delete.lua");
-        let deletes = lua.replace(ACK, "ack_and_delete(");
         Self {
             stays: Script::new(lua),
-            goes: Script::new(&format!("{prelude}{deletes}")),
+            goes: Script::new(&source(lua, Acked::Goes)),
         }
     }
 
@@ -27,6 +25,17 @@ impl Acking {
         match acked {
             Acked::Stays => &self.stays,
             Acked::Goes => &self.goes,
+        }
+    }
+}
+
+/// The text of the script that is meant.
+pub(super) fn source(lua: &str, acked: Acked) -> String {
+    match acked {
+        Acked::Stays => lua.to_owned(),
+        Acked::Goes => {
+            let prelude = include_str!("scripts/ack_and_delete.lua");
+            format!("{prelude}{}", lua.replace(ACK, "ack_and_delete("))
         }
     }
 }

@@ -4,18 +4,23 @@ use std::sync::LazyLock;
 
 use redis::{ScriptInvocation, Value};
 
-use super::acking::Acking;
+use super::acking::{self, Acking};
 use super::cut::Cut;
 use super::effects::{name, type_name, words};
 use super::{RedisStore, fenced, reply};
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed, STAND};
 use crate::store::effect::{Effect, checks};
-use crate::store::{Consumer, Fault, Fenced, Rows, SCRIPT_FIELDS, Token};
+use crate::store::{Acked, Consumer, Fault, Fenced, Rows, SCRIPT_FIELDS, Token};
 
-pub(super) const SOURCE: &str = include_str!("scripts/commit.lua");
+const SOURCE: &str = include_str!("scripts/commit.lua");
 
 static COMMIT: LazyLock<Acking> = LazyLock::new(|| Acking::new(SOURCE));
+
+/// The script, to have it on the server before the first commit.
+pub(super) fn source(acked: Acked) -> String {
+    acking::source(SOURCE, acked)
+}
 
 impl RedisStore {
     pub(in crate::store) async fn commit(

@@ -94,7 +94,7 @@ fn is_config(detail: &str) -> bool {
         "without any password configured",
         "exhausted the last possible id",
         "wrong number of arguments",
-        // A permission that is missing inside a script, up to Redis 7.0 and later.
+        // A permission that is missing inside a script, to older servers and to newer ones.
         "the user executing the script can't",
         "acl failure in script",
     ]
@@ -262,7 +262,7 @@ mod tests {
                 Config,
             ),
             (
-                "ERR ACL failure in script: User default has no permissions to run the 'xtrim' command script: 0a1b, on @user_script:79.",
+                "ERR ACL failure in script: User u has no permissions to run the 'xtrim' command script: 0a1b, on @user_script:7",
                 Config,
             ),
             (

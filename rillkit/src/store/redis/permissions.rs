@@ -130,7 +130,12 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
 
 /// What the script of a commit calls beside the handler's own commands.
 fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
-    let Consumer { stream, name, .. } = consumer;
+    let Consumer {
+        stream,
+        name,
+        acked,
+        ..
+    } = consumer;
     let mut create = cmd("XGROUP");
     create.arg("CREATECONSUMER").arg(stream).arg(NO_GROUP);
     [
@@ -148,7 +153,10 @@ fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
             name: "SCRIPT LOAD",
             key: None,
             // Commits would overtake each other, were it loaded by the first.
-            call: cmd("SCRIPT").arg("LOAD").arg(commits::SOURCE).clone(),
+            call: cmd("SCRIPT")
+                .arg("LOAD")
+                .arg(commits::source(*acked))
+                .clone(),
         },
     ]
 }

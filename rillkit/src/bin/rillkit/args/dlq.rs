@@ -39,6 +39,16 @@ pub(crate) enum DlqCommand {
         /// The letter's id in the dead-letter queue
         id: EntryId,
     },
+    /// Moves one dead letter back to its stream with another body
+    Edit {
+        #[command(flatten)]
+        queue: Queue,
+        /// The letter's id in the dead-letter queue
+        id: EntryId,
+        /// The new body; without it, the editor that `VISUAL` or `EDITOR` names has the old one
+        #[arg(value_name = "JSON")]
+        body: Option<String>,
+    },
     /// Moves dead letters back to their stream, oldest first; without `--yes` it only says which
     Replay(Replay),
     /// Deletes dead letters; without `--yes` it only says how many

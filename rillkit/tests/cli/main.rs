@@ -2,6 +2,7 @@
 
 mod check;
 mod cluster;
+mod delayed;
 mod dlq;
 mod ends;
 mod looks;

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -82,43 +84,63 @@ fn dead_letters_are_shown_with_what_went_wrong() {
     );
 }
 
-#[test]
-fn what_is_added_is_shown_when_it_is() {
-    let scene = Scene::new();
-    scene.add("jobs", "\"before\"");
-    let mut command = scene.command(&["tail", "jobs", "-n", "0", "--json"]);
+/// A run that goes on, and the lines that it prints.
+fn follow(scene: &Scene) -> (Following, Receiver<String>) {
+    let mut command = scene.command(&["tail", "jobs", "-n", "0", "--json", "--quiet"]);
     let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut following = Following(child);
     let out = following.0.stdout.take().expect("a pipe");
-    let (sender, lines) = std::sync::mpsc::channel();
+    let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
             let _ = sender.send(line);
         }
     });
-    // It has begun once it shows what is added; what came before that is not shown.
+    (following, lines)
+}
+
+fn id_of(line: &str) -> String {
+    let document: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(document["body"], "after");
+    document["id"].as_str().expect("an id").to_owned()
+}
+
+/// Adds entries until one is shown: what was added, and the one that was shown first.
+fn shown_at_last(scene: &Scene, lines: &Receiver<String>) -> (Vec<String>, usize) {
     let mut added = Vec::new();
-    let first = loop {
+    loop {
         added.push(scene.add("jobs", "\"after\""));
-        let wait = std::time::Duration::from_millis(300);
-        if let Ok(line) = lines.recv_timeout(wait) {
-            break line;
+        // What was added before that may still be on its way.
+        while let Ok(line) = lines.recv_timeout(Duration::from_millis(300)) {
+            if let Some(first) = added.iter().position(|id| *id == id_of(&line)) {
+                return (added, first);
+            }
         }
         assert!(added.len() < 200, "nothing is shown");
-    };
-    let id_of = |line: &str| {
-        let document: Value = serde_json::from_str(line).expect("JSON");
-        assert_eq!(document["body"], "after");
-        document["id"].as_str().expect("an id").to_owned()
-    };
-    let begin = added
-        .iter()
-        .position(|id| *id == id_of(&first))
-        .expect("one of these");
+    }
+}
+
+#[test]
+fn what_is_added_is_shown_when_it_is() {
+    let scene = Scene::new();
+    scene.add("jobs", "\"before\"");
+    let (_following, lines) = follow(&scene);
+    // It has begun once it shows what is added; what came before that is not shown.
+    let (mut added, first) = shown_at_last(&scene, &lines);
     added.push(scene.add("jobs", "\"after\""));
     // In order, each once.
-    for id in &added[begin + 1..] {
-        let line = lines.recv_timeout(std::time::Duration::from_secs(20));
+    for id in &added[first + 1..] {
+        let line = lines.recv_timeout(Duration::from_secs(20));
         assert_eq!(id_of(&line.expect("a line")), *id);
     }
+}
+
+#[test]
+fn a_server_that_comes_back_is_followed_again() {
+    let scene = Scene::new();
+    scene.add("jobs", "\"before\"");
+    let (_following, lines) = follow(&scene);
+    shown_at_last(&scene, &lines);
+    scene.server.restart();
+    shown_at_last(&scene, &lines);
 }

@@ -85,6 +85,9 @@ pub(crate) enum Command {
     Dlq(Box<DlqCommand>),
     /// Publishes a message, or one for each line of the standard input
     Publish(Publish),
+    /// Messages that wait for their time
+    #[command(subcommand)]
+    Delayed(DelayedCommand),
     /// Removes what every group has handled, and says what holds the rest back
     Trim(Trim),
     /// Follows what is added to a stream; no group notices
@@ -167,12 +170,42 @@ pub(crate) struct Publish {
     /// Makes it safe to publish it again: what has the same id is there once, for a day
     #[arg(long)]
     pub(crate) id: Option<String>,
+    /// Publishes it after this time, such as `10m` or `2h`, if a worker of the stream runs by then;
+    /// prints the id by which `delayed cancel` takes it back
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub(crate) delay: Option<Duration>,
     /// Keeps about so many of the newest entries, and drops what is older, handled or not
     #[arg(long, value_name = "COUNT")]
     pub(crate) maxlen: Option<u64>,
     /// Drops entries that are older than this, handled or not
     #[arg(long, value_name = "TIME", value_parser = time::parse, conflicts_with = "maxlen")]
     pub(crate) max_age: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DelayedCommand {
+    /// Lists them, the soonest first
+    List {
+        /// The stream
+        stream: String,
+        /// How many at most
+        #[arg(long, short = 'n', default_value_t = 100)]
+        count: usize,
+    },
+    /// Takes them back, so that nobody gets them
+    Cancel {
+        /// The stream
+        stream: String,
+        /// Their ids, as `delayed list` shows them
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All of them; without `--yes` it only says how many
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+        /// Does it
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Group)]

@@ -36,6 +36,16 @@ impl Failure {
         }
     }
 
+    /// The same, with what had been done until then.
+    pub(crate) fn after(self, done: &str) -> Self {
+        let more = |text: String| format!("{text} ({done})");
+        match self {
+            Self::Failed(text) => Self::Failed(more(text)),
+            Self::Unreachable(text) => Self::Unreachable(more(text)),
+            other => other,
+        }
+    }
+
     /// A stream that is not there.
     pub(crate) fn no_stream(stream: &str) -> Self {
         let stream = stream.escape_debug();

@@ -8,6 +8,7 @@ mod args;
 mod check;
 mod completions;
 mod connect;
+mod delayed;
 mod dlq;
 mod failure;
 mod groups;
@@ -53,6 +54,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         Command::Groups(ask) => groups::run(&broker()?, &ask, &mut output).await,
         Command::Pending(ask) => pending::run(&broker()?, &ask, &mut output).await,
         Command::Dlq(command) => dlq::run(&broker()?, &command, &mut output).await,
+        Command::Delayed(command) => delayed::run(&broker()?, &command, &mut output).await,
         Command::Publish(ask) => publish::run(&broker()?, ask, &mut output).await,
         Command::Trim(ask) => trim::run(&broker()?, &ask, &mut output).await,
         Command::Tail(ask) => tail::run(&broker()?, &ask, &mut output).await,

@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use rillkit::{Broker, EntryId};
+use rillkit::Broker;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -16,6 +16,13 @@ use crate::text;
 /// Lines published in one round trip, at most.
 const CHUNK: usize = 1000;
 
+/// What has been published so far.
+#[derive(Debug, Default)]
+struct Sent {
+    count: u64,
+    last: Option<String>,
+}
+
 pub(crate) async fn run(broker: &Broker, ask: Publish, output: &mut Output) -> Result<(), Failure> {
     if ask.body != "-" {
         let body = json_text(&ask.body).map_err(|why| {
@@ -26,26 +33,23 @@ pub(crate) async fn run(broker: &Broker, ask: Publish, output: &mut Output) -> R
         let id = one(broker, &ask, &body).await?;
         return match output.json {
             true => output.document(&json!({ "stream": ask.stream, "id": id })),
-            false => output.line(&id.to_string()),
+            false => output.line(&id),
         };
     }
     if ask.id.is_some() {
         let text = "`--id` is the id of one message, and the input may have many".to_owned();
         return Err(Failure::Usage(text));
     }
-    let mut lines = lines();
-    let (mut published, mut last) = (0, None);
-    let ended = all(broker, &ask, &mut lines, output, &mut published, &mut last).await;
-    if let Err(Failure::Failed(why)) = ended {
-        let before = text::count(published, "message");
-        return Err(Failure::Failed(format!("{why} ({before} published)")));
-    }
-    ended?;
+    let mut sent = Sent::default();
+    let ended = all(broker, &ask, &mut lines(), output, &mut sent).await;
+    let told = text::count(sent.count, "message");
+    ended.map_err(|failure| failure.after(&format!("{told} published")))?;
     if output.json {
-        let document = json!({ "stream": ask.stream, "published": published, "last_id": last });
+        let (count, last) = (sent.count, sent.last);
+        let document = json!({ "stream": ask.stream, "published": count, "last_id": last });
         return output.document(&document);
     }
-    output.line(&format!("{} published", text::count(published, "message")))
+    output.line(&format!("{told} published"))
 }
 
 async fn all(
@@ -53,8 +57,7 @@ async fn all(
     ask: &Publish,
     lines: &mut mpsc::Receiver<Result<Box<RawValue>, String>>,
     output: &Output,
-    published: &mut u64,
-    last: &mut Option<EntryId>,
+    sent: &mut Sent,
 ) -> Result<(), Failure> {
     let mut progress = output.progress("publishing", None);
     let mut chunk = Vec::new();
@@ -62,29 +65,42 @@ async fn all(
         let wrong = chunk.iter().position(Result::is_err);
         let rest = chunk.split_off(wrong.unwrap_or(chunk.len()));
         let bodies: Vec<_> = chunk.drain(..).flatten().collect();
-        if ask.header.is_empty() && ask.maxlen.is_none() && ask.max_age.is_none() {
-            let ids = broker.publish_all(&ask.stream, bodies.iter()).await;
-            let ids = ids.map_err(|error| {
-                *published += error.published().len() as u64;
-                Failure::from(error.error().clone())
-            })?;
-            *published += ids.len() as u64;
-            *last = ids.last().copied().or(*last);
+        if ask.is_plain() {
+            together(broker, ask, &bodies, sent).await?;
         } else {
             for body in &bodies {
-                *last = Some(one(broker, ask, body).await?);
-                *published += 1;
+                sent.last = Some(one(broker, ask, body).await?);
+                sent.count += 1;
+                progress.at(sent.count);
             }
         }
         if let Some(Err(why)) = rest.into_iter().next() {
             return Err(Failure::Failed(why));
         }
-        progress.at(*published);
+        progress.at(sent.count);
     }
     Ok(())
 }
 
-async fn one(broker: &Broker, ask: &Publish, body: &RawValue) -> Result<EntryId, Failure> {
+/// In one round trip.
+async fn together(
+    broker: &Broker,
+    ask: &Publish,
+    bodies: &[Box<RawValue>],
+    sent: &mut Sent,
+) -> Result<(), Failure> {
+    let published = broker.publish_all(&ask.stream, bodies).await;
+    let (ids, error) = match &published {
+        Ok(ids) => (ids.as_slice(), None),
+        Err(error) => (error.published(), Some(error.error().clone())),
+    };
+    sent.count += ids.len() as u64;
+    sent.last = ids.last().map(ToString::to_string).or(sent.last.take());
+    error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// One message with all that was asked for; its id, or that by which it can be taken back.
+async fn one(broker: &Broker, ask: &Publish, body: &RawValue) -> Result<String, Failure> {
     let mut publish = broker.publish(&ask.stream, body);
     for (name, value) in &ask.header {
         publish = publish.header(name, value);
@@ -98,7 +114,24 @@ async fn one(broker: &Broker, ask: &Publish, body: &RawValue) -> Result<EntryId,
     if let Some(age) = ask.max_age {
         publish = publish.max_age(age);
     }
-    Ok(publish.await?)
+    Ok(match ask.delay {
+        Some(delay) => publish.delay(delay).await?.to_string(),
+        None => publish.await?.to_string(),
+    })
+}
+
+impl Publish {
+    /// Whether a message is its body and nothing else.
+    fn is_plain(&self) -> bool {
+        let Self {
+            header,
+            maxlen,
+            max_age,
+            delay,
+            ..
+        } = self;
+        header.is_empty() && maxlen.is_none() && max_age.is_none() && delay.is_none()
+    }
 }
 
 /// The lines of the standard input, as they come; those that are empty are left out.

@@ -246,8 +246,13 @@ impl Fault {
     /// Whether the login may not do what was asked.
     pub(crate) fn is_permission(&self) -> bool {
         // Inside a script it has no code of its own.
-        let in_script = "ERR The user executing the script can't";
-        self.text.starts_with("NOPERM") || self.text.starts_with(in_script)
+        [
+            "NOPERM",
+            "ERR The user executing the script can't",
+            "ERR ACL failure in script",
+        ]
+        .iter()
+        .any(|words| self.text.starts_with(words))
     }
 }
 

@@ -52,7 +52,7 @@ async fn once(job: Job, msg: Message) -> Result<(), HandlerError> {
 #[subscribe(
     stream = "first",
     group = "workers",
-    claim_idle_ms = 300,
+    claim_idle_ms = 1500,
     ack_policy = ack_first
 )]
 async fn first(job: Job, msg: Message) -> Result<(), HandlerError> {

@@ -38,6 +38,8 @@ examples! {
     dlq_tools
     exactly_once
     graceful_stop
+    idempotent
+    idempotent_sql
     idempotent_publish
     reject
     retries_dlq

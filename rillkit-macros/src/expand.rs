@@ -44,7 +44,7 @@ fn registration(settings: &Settings, handler: &Handler) -> TokenStream {
     let krate = settings.krate();
     let feed = feed(settings, handler);
     let params = params(handler);
-    let call = call(handler);
+    let call = call(settings, handler);
     let subscription = subscription(settings, handler);
     quote! {
         #(#conditions)*
@@ -93,12 +93,27 @@ fn params(handler: &Handler) -> TokenStream {
 }
 
 /// Decodes, extracts and calls.
-fn call(handler: &Handler) -> TokenStream {
+fn call(settings: &Settings, handler: &Handler) -> TokenStream {
     let name = &handler.name;
     let message = Ident::new("__rillkit_message", Span::mixed_site());
     let indices = (0..handler.further.len()).map(syn::Index::from);
     let further = quote!(#(, (__RILLKIT_PARAMS.#indices.extract)(#message))*);
-    let arguments = quote!((__RILLKIT_FEED.body)(#message)? #further);
+    let body = quote!((__RILLKIT_FEED.body)(#message)?);
+    let key = settings
+        .get("idempotent")
+        .and_then(|value| value.key_function.as_ref());
+    let (keep_key, body) = match key {
+        None => (TokenStream::new(), body),
+        Some(function) => {
+            // Where the types do not fit, the function is shown.
+            let span = Span::mixed_site().located_at(function.span());
+            let decoded = Ident::new("__rillkit_body", span);
+            let key = quote_spanned!(function.span()=> #function(&#decoded));
+            let keep = quote_spanned!(function.span()=> __rillkit::key(#message, #key)?;);
+            (quote!(let #decoded = #body; #keep), quote!(#decoded))
+        }
+    };
+    let arguments = quote!(#body #further);
     let future = quote_spanned!(name.span()=> #name(#arguments));
     let outcome = outcome(handler);
     let deprecated = handler.deprecated.then(|| quote!(#[allow(deprecated)]));
@@ -107,6 +122,7 @@ fn call(handler: &Handler) -> TokenStream {
         fn __rillkit_call(
             #message: &__rillkit::Message,
         ) -> __rillkit::Result<__rillkit::HandlerFuture, __rillkit::Undecodable> {
+            #keep_key
             __rillkit::Result::Ok(__rillkit::run(#future, #outcome))
         }
     }
@@ -211,7 +227,8 @@ mod tests {
         assert_snapshot!(expanded(
             r#"stream = "jobs", group = "workers", max_retries = None, claim_idle_ms = 300, backoff = 2,
                max_backoff_ms = 10_000, jitter = 0.25, block_ms = 1_000, ack_policy = manual, delete_on_ack = true, concurrency = 4,
-               timeout_ms = 2_000, dlq = "failed", consumer = "me", start = "$", crate = crate::facade::rk"#,
+               timeout_ms = 2_000, idempotent = job::key, idempotent_for_ms = 1_000,
+               dlq = "failed", consumer = "me", start = "$", crate = crate::facade::rk"#,
             "async fn run_job(message: Message) {}",
         ));
     }

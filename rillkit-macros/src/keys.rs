@@ -51,6 +51,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("delete_on_ack", Kind::Deletion),
     key("concurrency", Kind::Count),
     key("timeout_ms", Kind::Milliseconds { least: 1 }),
+    key("idempotent", Kind::Idempotent),
+    key("idempotent_for_ms", Kind::Milliseconds { least: 1 }),
     key("dlq", Kind::Name),
     key("consumer", Kind::Name),
     key("start", Kind::Start),
@@ -72,6 +74,7 @@ pub(crate) enum Kind {
     Policy,
     Deletion,
     Count,
+    Idempotent,
     Start,
     CratePath,
 }
@@ -90,6 +93,7 @@ impl Kind {
                 "`true`, or `even_with_other_groups` where what other groups have not read may go as well"
             }
             Self::Count => "an integer",
+            Self::Idempotent => "`true`, or the path of a function from `&Body` to the key",
             Self::Start => {
                 "`\"0\"` (from the beginning), `\"$\"` (new ones alone) or an entry id in quotes"
             }
@@ -108,6 +112,7 @@ impl Kind {
             Self::Policy => "nack_on_error",
             Self::Deletion => "true",
             Self::Count => "1",
+            Self::Idempotent => "true",
             Self::Start => "\"0\"",
             Self::CratePath => "::rillkit",
         }

@@ -47,6 +47,8 @@ use proc_macro::TokenStream;
 /// | `delete_on_ack` | `true`: what is acked is deleted from the stream in the same step, and the start is refused where the stream has other groups; `even_with_other_groups`: it is not | `false` |
 /// | `concurrency` | how many messages at once in this process, at least 1 | `1` |
 /// | `timeout_ms` | the longest run, above 0 | none |
+/// | `idempotent` | `true`: once by the field `rk-id`, else by the entry; or a function from `&Body` to the key | `false` |
+/// | `idempotent_for_ms` | how long a key stays done, above 0, and at least as long as retries can take | `86_400_000` |
 /// | `dlq` | a name | `<stream>-dlq` |
 /// | `consumer` | a name | one of its own for each start |
 /// | `start` | `"0"` (from the beginning), `"$"` (new ones alone) or an entry id; looked at where the group is created | `"0"` |

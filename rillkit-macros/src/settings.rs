@@ -5,7 +5,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Ident, LitStr, Token, token};
+use syn::{Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 
 use crate::errors::Errors;
 use crate::keys::{KEYS, Key, Kind, accepted};
@@ -118,6 +118,10 @@ fn value(input: ParseStream<'_>, key: &Key, name: &Ident) -> syn::Result<Expr> {
             key.kind.example()
         )));
     }
+    // The word alone says it all.
+    if matches!(key.kind, Kind::Idempotent) && (input.is_empty() || input.peek(Token![,])) {
+        return Ok(parse_quote_spanned!(name.span()=> true));
+    }
     let equals: Option<Token![=]> = input.parse()?;
     if equals.is_none() || input.is_empty() || input.peek(Token![,]) {
         return Err(syn::Error::new(
@@ -214,6 +218,7 @@ pub(crate) fn check(written: Written, errors: &mut Errors) -> Option<Settings> {
     }
     check_backoff(&values, claimed, errors);
     check_dlq(&values, errors);
+    check_idempotent(&values, written.seen.contains(&"idempotent"), errors);
     Some(Settings {
         stream: values.remove("stream")?,
         group: values.remove("group")?,
@@ -239,6 +244,15 @@ fn check_backoff(values: &Values, claimed: bool, errors: &mut Errors) {
                 "`max_backoff_ms` must not be below `claim_idle_ms`, the first retry delay; \
                  write {lease}{default}, or more, or lower `claim_idle_ms`"
             ),
+        );
+    }
+}
+
+fn check_idempotent(values: &Values, is_idempotent: bool, errors: &mut Errors) {
+    if let (Some(lifetime), false) = (values.get("idempotent_for_ms"), is_idempotent) {
+        errors.add(
+            &lifetime.tokens,
+            "`idempotent_for_ms` is for idempotent handlers; write `idempotent = true` as well, or remove it",
         );
     }
 }

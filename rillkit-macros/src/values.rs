@@ -2,7 +2,8 @@
 //! and the compiler checks its type and, in the setters of the registration entry, its range.
 
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::ToTokens;
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, ExprUnary, Lit, UnOp};
 
 use crate::keys::Kind;
@@ -21,6 +22,8 @@ pub(crate) struct Value {
     pub(crate) integer: Option<u64>,
     /// The setter to call in place of the key's own.
     pub(crate) setter: Option<&'static str>,
+    /// The function that makes a key of the body.
+    pub(crate) key_function: Option<TokenStream>,
 }
 
 impl Value {
@@ -30,6 +33,7 @@ impl Value {
             text: None,
             integer: None,
             setter: None,
+            key_function: None,
         }
     }
 }
@@ -41,6 +45,7 @@ impl Kind {
             Self::Policy => policy::check(&expr).map(Value::new),
             Self::CratePath => self.crate_path(key, &expr),
             Self::Deletion => self.deletion(key, &expr),
+            Self::Idempotent => self.idempotent(key, &expr),
             Self::Retries if is_path_to(&expr, "None") => Ok(Value {
                 setter: Some("retry_for_ever"),
                 ..Value::new(TokenStream::new())
@@ -80,6 +85,28 @@ impl Kind {
                 self.number(key, lit, float.base10_parse()?)
             }
             _ => Err(self.wrong_kind(key, lit)),
+        }
+    }
+
+    /// Whether the handler is idempotent, and by which key.
+    fn idempotent(&self, key: &str, expr: &Expr) -> syn::Result<Value> {
+        match expr {
+            Expr::Lit(ExprLit {
+                lit: Lit::Bool(written),
+                ..
+            }) => Ok(Value::new(written.to_token_stream())),
+            Expr::Lit(ExprLit { lit, .. }) => Err(self.wrong_kind(key, lit)),
+            Expr::Path(path) => Ok(Value {
+                key_function: Some(path.to_token_stream()),
+                ..Value::new(quote_spanned!(path.span()=> true))
+            }),
+            other => Err(at(
+                other,
+                format!(
+                    "`{key}` expects {}; write a function and its name here",
+                    self.expects()
+                ),
+            )),
         }
     }
 

@@ -488,6 +488,7 @@ impl Broker {
             // The start was checked with the other settings.
             id => Start::After(EntryId::parse(id.as_bytes()).unwrap_or(EntryId::MIN)),
         };
+        let needs = post.subscription.needs();
         let (mut backoff, began, mut waited) = (Backoff::short(), Instant::now(), false);
         let ready = async || {
             self.store.check().await?;
@@ -498,7 +499,7 @@ impl Broker {
             if others.is_empty() {
                 self.store.ensure_group(stream, group, start).await?;
                 self.store
-                    .permits(&post.consumer, &post.dlq, post.subscription.needs())
+                    .permits(&post.consumer, &post.dlq, &needs)
                     .await?;
                 others = self.endangered(post).await?;
             }

@@ -1,11 +1,13 @@
-//! What becomes of a message: two pure functions, the same for a first delivery, a retry, a
-//! take-over and a crash loop. No clock, no randomness, no I/O.
+//! What becomes of a message: pure functions, the same for a first delivery, a retry, a take-over and
+//! a crash loop. No clock, no randomness, no I/O.
 
 use std::time::Duration;
 
+use crate::entry_id::EntryId;
 use crate::error_text::{ErrorText, capped};
 use crate::message::Mark;
 use crate::policy::{AckPolicy, Policy};
+use crate::store::Begun;
 
 /// How one run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub(crate) enum Verdict {
     TimedOut(Duration),
     /// It was dropped at the end of the grace period.
     Interrupted,
+    /// There was no run: a run of this entry, with the same key, is done.
+    Duplicate(EntryId),
+    /// There was no run yet: another entry with the same key is in progress, or nobody knows.
+    Held,
+    /// There was no run: the message is no longer this consumer's.
+    Lost,
 }
 
 /// Why a message is dead-lettered; the field `x-reason`.
@@ -67,7 +75,9 @@ pub(crate) enum Action {
     Leave(Duration),
     /// It is given back as if this delivery had not been.
     HandBack,
-    /// It is acked already: nothing to do.
+    /// It stays in hand and is looked at again soon; this delivery has not been used up.
+    LookAgain,
+    /// It is acked already, or another's: nothing to do.
     Nothing,
 }
 
@@ -85,6 +95,16 @@ pub(crate) fn admit(deliveries_before: u64, policy: &Policy) -> Option<Action> {
         .then(|| Action::DeadLetter(Reason::Exhausted, EXHAUSTED.to_owned()))
 }
 
+/// What becomes of a message whose key was asked for; `None` lets it run.
+pub(crate) fn begun(begun: Begun) -> Option<Verdict> {
+    match begun {
+        Begun::Marked => None,
+        Begun::InProgress(_) => Some(Verdict::Held),
+        Begun::Done(id) => Some(Verdict::Duplicate(id)),
+        Begun::Gone | Begun::Other => Some(Verdict::Lost),
+    }
+}
+
 /// What is done with a message after its delivery number `deliveries` ended so. `settled` says that
 /// it is acked already, `mark` is what the handler marked, `random` (0.0 to 1.0) places the jitter.
 pub(crate) fn decide(
@@ -100,6 +120,9 @@ pub(crate) fn decide(
     }
     match verdict {
         Verdict::Interrupted => return Action::HandBack,
+        Verdict::Duplicate(_) => return Action::Ack,
+        Verdict::Held => return Action::LookAgain,
+        Verdict::Lost => return Action::Nothing,
         Verdict::Malformed(error) => return Action::DeadLetter(Reason::Decode, error.clone()),
         Verdict::Rejected(error) => {
             return Action::DeadLetter(Reason::Rejected, error.text.clone());
@@ -185,6 +208,11 @@ pub(crate) fn told(verdict: &Verdict, mark: Option<&Mark>) -> (&'static str, Err
 }
 
 impl Verdict {
+    /// Whether the handler was called, whatever became of it.
+    pub(crate) fn is_a_run(&self) -> bool {
+        !matches!(self, Self::Duplicate(_) | Self::Held | Self::Lost)
+    }
+
     /// The text for the log and the DLQ.
     pub(crate) fn error(&self) -> String {
         match self {
@@ -196,6 +224,8 @@ impl Verdict {
             Self::Panicked(text) => capped(&format!("handler panicked: {text}")),
             Self::TimedOut(limit) => format!("handler timed out after {} ms", limit.as_millis()),
             Self::Interrupted => "interrupted by the stop".to_owned(),
+            Self::Duplicate(id) => format!("a duplicate of {id}"),
+            Self::Held | Self::Lost => "not run".to_owned(),
         }
     }
 }
@@ -224,6 +254,9 @@ mod tests {
             Verdict::Panicked("oh".to_owned()),
             Verdict::TimedOut(Duration::from_millis(50)),
             Verdict::Interrupted,
+            Verdict::Duplicate(EntryId::MIN),
+            Verdict::Held,
+            Verdict::Lost,
         ]
     }
 
@@ -248,6 +281,9 @@ mod tests {
             Verdict::Rejected(error) => return letter(Reason::Rejected, &error.text),
             Verdict::Malformed(error) => return letter(Reason::Decode, error),
             Verdict::Interrupted => return Action::HandBack,
+            Verdict::Duplicate(_) => return Action::Ack,
+            Verdict::Held => return Action::LookAgain,
+            Verdict::Lost => return Action::Nothing,
         };
         let delay = if let Verdict::RetryAfter(delay, _) = verdict {
             *delay
@@ -313,6 +349,20 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn only_a_key_that_is_free_or_its_own_lets_a_message_run() {
+        let other = EntryId { ms: 7, seq: 1 };
+        for (begun, verdict) in [
+            (Begun::Marked, None),
+            (Begun::InProgress(other), Some(Verdict::Held)),
+            (Begun::Done(other), Some(Verdict::Duplicate(other))),
+            (Begun::Gone, Some(Verdict::Lost)),
+            (Begun::Other, Some(Verdict::Lost)),
+        ] {
+            assert_eq!(super::begun(begun), verdict, "{begun:?}");
         }
     }
 

@@ -83,6 +83,9 @@ pub struct HandlerHealth {
     pub oldest_in_hand: Option<Duration>,
     /// How often another consumer took a message that this one had in hand.
     pub lost_leases: u64,
+    /// How many messages were acked without a run, since another with the same idempotency key was
+    /// done; see [`Message::idempotency_key`](crate::Message::idempotency_key).
+    pub duplicates: u64,
     /// How many pending messages this one found lost: somebody trimmed or deleted them from the
     /// stream before they were handled. Each is in the log as well.
     pub lost_entries: u64,
@@ -148,6 +151,7 @@ impl HandlerHealth {
             in_hand: hand.count,
             oldest_in_hand: hand.oldest,
             lost_leases: signs.lost_leases,
+            duplicates: signs.duplicates,
             lost_entries: signs.lost_entries,
             not_pending: signs.not_pending,
             restarts: signs.restarts,
@@ -222,6 +226,7 @@ mod tests {
             last_handled: None,
             reading: Some(LONG),
             lost_leases: 0,
+            duplicates: 0,
             lost_entries: 0,
             not_pending: 0,
             restarts: 0,

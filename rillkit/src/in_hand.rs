@@ -226,6 +226,13 @@ impl InHand {
             .map(|held| now.duration_since(held.touched))
     }
 
+    /// How long an entry has been in hand.
+    pub(crate) fn age(&self, id: EntryId, now: Instant) -> Option<Duration> {
+        self.lock()
+            .get(&id)
+            .map(|held| now.saturating_duration_since(held.arrived))
+    }
+
     /// Lets entries go.
     pub(crate) fn release(&self, ids: impl IntoIterator<Item = EntryId>) {
         let mut held = self.lock();

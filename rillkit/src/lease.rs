@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::entry_id::EntryId;
 use crate::error::{Error, ErrorKind};
 use crate::log;
+use crate::once;
 use crate::panic::{caught, contained};
 use crate::post::Post;
 use crate::pulse::Part;
@@ -136,7 +137,7 @@ async fn renew(post: &Post, store: &Store, tokens: Vec<Token>, now: Instant) -> 
     if tokens.is_empty() {
         return Ok(());
     }
-    let answers = store.touch(&post.consumer, &tokens).await?;
+    let answers = once::touch(post, store, &tokens).await?;
     for (token, answer) in tokens.into_iter().zip(answers) {
         match answer {
             Fenced::Done => post.hand.renewed(token, now),

@@ -29,6 +29,7 @@
 //! | --- | --- |
 //! | declare a handler, with all its settings | [`#[subscribe]`](macro@subscribe) |
 //! | see the id, the fields, or the number of a delivery; ack, nack or reject | [`Message`] |
+//! | have of the messages with one key one run done | `idempotent` of [`#[subscribe]`](macro@subscribe), [`Message::idempotency_key`] |
 //! | share a value between handlers | [`State`] |
 //! | change something in Redis exactly once for each message | [`Tx`] |
 //! | say that no retry can help, or when the next one should be | [`HandlerError`], [`ResultExt`] |
@@ -123,6 +124,7 @@ mod lane;
 mod lease;
 mod log;
 mod message;
+mod once;
 mod outcome;
 mod pace;
 mod panic;
@@ -147,6 +149,7 @@ mod trim;
 mod trimmer;
 mod trouble;
 mod tx;
+mod waiting;
 mod wire;
 mod worker;
 

@@ -84,6 +84,24 @@ pub(crate) fn dead_letter(
     tracing::warn!(target: "rillkit", stream, group, %id, delivery, dlq, reason, "moving message {id} to {dlq}: {error}");
 }
 
+/// It was acked without a run. The key may be from the body, and is not shown.
+pub(crate) fn duplicate(consumer: &Consumer, id: EntryId, of: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::info!(target: "rillkit", stream, group, %id, %of, "message {id} is a duplicate of {of}, which is done: acked without a run");
+}
+
+/// It waits for another message with its key.
+pub(crate) fn held(consumer: &Consumer, id: EntryId) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::debug!(target: "rillkit", stream, group, %id, "message {id} waits: its key is in progress");
+}
+
+/// Whether it may run is not known; it waits and is looked at again.
+pub(crate) fn cannot_begin(consumer: &Consumer, id: EntryId, fault: &Fault) {
+    let Consumer { stream, group, .. } = consumer;
+    tracing::warn!(target: "rillkit", stream, group, %id, "message {id} does not run yet: its idempotency key cannot be looked at: {fault}");
+}
+
 /// The DLQ cannot be written; the message stays pending and the move is tried again.
 pub(crate) fn dead_letter_fault(consumer: &Consumer, id: EntryId, dlq: &str, fault: &Fault) {
     let Consumer { stream, group, .. } = consumer;

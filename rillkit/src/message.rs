@@ -2,6 +2,7 @@
 //!
 //! How the body is decoded is in `body`; what a mark leads to is decided in `decide`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -41,6 +42,8 @@ struct Inner {
     fields: Fields,
     lane: Arc<Lane>,
     marks: Marks,
+    /// What the handler's key function made of the body.
+    key: OnceLock<Box<str>>,
     /// There where the handler takes a `Tx`.
     queue: OnceLock<Box<Queue>>,
 }
@@ -73,6 +76,7 @@ impl Message {
                 fields,
                 lane,
                 marks: Marks::default(),
+                key: OnceLock::new(),
                 queue: OnceLock::new(),
             }),
         }
@@ -160,6 +164,49 @@ impl Message {
             (known.strip_prefix(crate::wire::HEADER.as_bytes()) == Some(name.as_bytes()))
                 .then_some(value)
         })
+    }
+
+    /// The key of this message, for effects outside of Redis that must not happen twice: written in one
+    /// transaction with the effect, or sent along with a request to a service that knows such keys.
+    ///
+    /// It is `STREAM:GROUP:KEY`, where the last is what the function behind `idempotent = ..` makes of
+    /// the body; else the field `rk-id`, with which the publisher names a message; else the id of the
+    /// entry. So every delivery of one message has the same key, and no two handlers of a program share
+    /// one. A replayed dead letter is a new entry: its key stays the same by a function or an `rk-id`
+    /// only.
+    ///
+    /// ```
+    /// use rillkit::Message;
+    ///
+    /// let msg = Message::detached("jobs", "workers", 1, [("data", "{}"), ("rk-id", "order-17")]);
+    /// assert_eq!(msg.idempotency_key(), "jobs:workers:order-17");
+    /// ```
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        // A `:` in these would let two handlers share a key.
+        let plain = |name: &str| name.replace('%', "%25").replace(':', "%3a");
+        let (stream, group) = (plain(self.stream()), plain(self.group()));
+        format!("{stream}:{group}:{}", self.key())
+    }
+
+    /// The key within the group.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        if let Some(key) = self.inner.key.get() {
+            return Cow::Borrowed(key);
+        }
+        let named = self.inner.fields.get(crate::wire::ID);
+        match named.filter(|id| !id.is_empty()).map(std::str::from_utf8) {
+            Some(Ok(id)) => Cow::Borrowed(id),
+            // Other bytes stay told apart.
+            Some(Err(_)) => Cow::Owned(named.unwrap_or_default().escape_ascii().to_string()),
+            None => Cow::Owned(self.inner.id.to_string()),
+        }
+    }
+
+    /// Notes what the handler's key function made of the body.
+    pub(crate) fn set_key(&self, key: String) {
+        // A message that is looked at again has the key that it had.
+        let _ = self.inner.key.set(key.into());
     }
 
     /// Marks the message as done: it is acked when the handler ends, whatever it returns.
@@ -309,6 +356,21 @@ impl fmt::Debug for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_the_functions_or_the_publishers_or_the_entrys() {
+        let key = |fields: &[(&str, &[u8])]| {
+            let fields = fields.iter().map(|(name, value)| (*name, value.to_vec()));
+            Message::detached("s:1", "g", 1, fields).idempotency_key()
+        };
+        assert_eq!(key(&[("data", b"1")]), "s%3a1:g:1-0");
+        assert_eq!(key(&[("rk-id", b"")]), "s%3a1:g:1-0");
+        assert_eq!(key(&[("rk-id", b"a:b")]), "s%3a1:g:a:b");
+        assert_eq!(key(&[("rk-id", b"\xff")]), "s%3a1:g:\\xff");
+        let msg = Message::detached("s", "g", 1, [("data", "1"), ("rk-id", "a")]);
+        msg.set_key("b".to_owned());
+        assert_eq!(msg.idempotency_key(), "s:g:b");
+    }
 
     #[test]
     fn the_strongest_mark_wins() {

@@ -224,6 +224,22 @@ impl Policy {
         delay.saturating_add(delay.mul_f64(self.jitter * random.clamp(0.0, 1.0)))
     }
 
+    /// How long one entry may go on coming again, at most: all its delays, each with all of its jitter,
+    /// the one after which it is dead among them. Without a limit of retries, the longest of them.
+    pub(crate) fn redelivery_window(&self) -> Duration {
+        let Some(retries) = self.max_retries else {
+            return self.delay_with_jitter(u64::MAX, 1.0);
+        };
+        let last = u64::from(retries) + 1;
+        // Beyond these all count as the longest.
+        let single = last.min(1000);
+        let singles = (1..=single).fold(Duration::ZERO, |sum, delivery| {
+            sum.saturating_add(self.delay_with_jitter(delivery, 1.0))
+        });
+        let rest = u32::try_from(last - single).unwrap_or(u32::MAX);
+        singles.saturating_add(self.delay_with_jitter(last, 1.0).saturating_mul(rest))
+    }
+
     pub(crate) fn has_jitter(&self) -> bool {
         self.jitter > 0.0
     }
@@ -268,6 +284,19 @@ mod tests {
         assert!(!Policy::DEFAULT.retry_for_ever().is_exhausted(u64::MAX));
         assert!(Policy::DEFAULT.max_retries(0).is_exhausted(1));
         assert!(!Policy::DEFAULT.max_retries(0).is_exhausted(0));
+    }
+
+    #[test]
+    fn the_redelivery_window_is_the_sum_of_all_delays() {
+        let ms = |policy: Policy| policy.redelivery_window().as_millis();
+        let policy = Policy::DEFAULT.claim_idle_ms(300);
+        assert_eq!(ms(policy.max_retries(0)), 300);
+        assert_eq!(ms(policy.max_retries(2)), 900);
+        assert_eq!(ms(policy.max_retries(2).jitter(0.5)), 1350);
+        assert_eq!(ms(policy.max_retries(u32::MAX)), 300 << 32);
+        let growing = policy.backoff(2.0).max_backoff_ms(1000);
+        assert_eq!(ms(growing.max_retries(3)), 300 + 600 + 1000 + 1000);
+        assert_eq!(ms(growing.retry_for_ever()), 1000);
     }
 
     proptest! {

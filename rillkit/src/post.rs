@@ -12,6 +12,7 @@ use crate::entry_id::EntryId;
 use crate::history::History;
 use crate::in_hand::InHand;
 use crate::log;
+use crate::once::KeysInHand;
 use crate::policy::Policy;
 use crate::pulse::Pulse;
 use crate::store::{Consumer, Fault, FaultClass, Store};
@@ -30,6 +31,8 @@ pub(crate) struct Post {
     pub(crate) consumer: Consumer,
     pub(crate) store: Store,
     pub(crate) hand: InHand,
+    /// What is known of keys, where the handler is idempotent.
+    pub(crate) keys: Option<KeysInHand>,
     pub(crate) pulse: Pulse,
     /// Bytes that may be sent at once.
     pub(crate) largest: usize,
@@ -63,6 +66,7 @@ impl Post {
             consumer,
             store,
             hand: InHand::default(),
+            keys: subscription.idempotent_for().map(KeysInHand::new),
             pulse: Pulse::new(),
             largest,
             history: History::default(),

@@ -83,6 +83,40 @@ pub const fn param<T: FromDelivery>() -> Param<T> {
     }
 }
 
+/// What a key function may return.
+#[diagnostic::on_unimplemented(
+    message = "an idempotency key cannot be made of `{Self}`",
+    label = "this function returns `{Self}`, which is no text",
+    note = "it takes a reference to the handler's first parameter, and returns anything that has `to_string()`: a `String`, a `&str`, a number"
+)]
+pub trait IdempotencyKey {
+    /// As text.
+    fn into_text(self) -> String;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: ToString> IdempotencyKey for T {
+    fn into_text(self) -> String {
+        self.to_string()
+    }
+}
+
+/// Gives the message its key.
+///
+/// # Errors
+///
+/// An empty key: all messages that have it would be one.
+pub fn key<K: IdempotencyKey>(message: &Message, key: K) -> Result<(), Undecodable> {
+    let key = key.into_text();
+    if key.is_empty() {
+        return Err(Undecodable(
+            "the body's idempotency key is empty".to_owned(),
+        ));
+    }
+    message.set_key(key);
+    Ok(())
+}
+
 /// The run of a handler whose parameters are all there.
 pub fn run<F>(future: F, outcome: fn(F::Output) -> Outcome) -> HandlerFuture
 where

@@ -75,6 +75,7 @@ pub(crate) struct Pulse {
     /// Since when reads have been under way; never while nothing more is wanted.
     reading: Moment,
     lost_leases: AtomicU64,
+    duplicates: AtomicU64,
     /// Milliseconds of the runs that had a task of their own: the usual, and the longest since it
     /// was last asked for; both plus one, zero for none.
     usual_run: AtomicU64,
@@ -121,6 +122,7 @@ pub(crate) struct Signs {
     pub(crate) last_handled: Option<Duration>,
     pub(crate) reading: Option<Duration>,
     pub(crate) lost_leases: u64,
+    pub(crate) duplicates: u64,
     pub(crate) lost_entries: u64,
     pub(crate) not_pending: u64,
     pub(crate) restarts: u64,
@@ -143,6 +145,7 @@ impl Pulse {
             last_handled: Moment::default(),
             reading: Moment::default(),
             lost_leases: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
             usual_run: AtomicU64::new(0),
             longest_run: AtomicU64::new(0),
             lost_entries: AtomicU64::new(0),
@@ -225,6 +228,11 @@ impl Pulse {
 
     pub(crate) fn lost_lease(&self) {
         self.lost_leases.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A message was acked without a run.
+    pub(crate) fn duplicate(&self) {
+        self.duplicates.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn lost_entry(&self) {
@@ -312,6 +320,7 @@ impl Pulse {
             last_handled: ago(&self.last_handled),
             reading: ago(&self.reading),
             lost_leases: self.lost_leases.load(Ordering::Relaxed),
+            duplicates: self.duplicates.load(Ordering::Relaxed),
             lost_entries: self.lost_entries.load(Ordering::Relaxed),
             not_pending: self.not_pending.load(Ordering::Relaxed),
             restarts: self.restarts.load(Ordering::Relaxed),

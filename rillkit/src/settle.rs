@@ -24,6 +24,7 @@ use crate::history;
 use crate::in_hand::Settling;
 use crate::log;
 use crate::message::Message;
+use crate::once;
 use crate::panic::caught;
 use crate::post::{HANDED_BACK, Post};
 use crate::pulse::{BEAT, Part};
@@ -161,9 +162,12 @@ async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
         post.pulse.beat(Part::Settling);
         // Nobody else takes an entry that was touched within its lease; half of it is the margin
         // for the way to the server.
-        let settling = post
-            .hand
-            .settling(ids, post.policy().lease() / 2, Instant::now());
+        let fresh = match post.keys {
+            None => post.policy().lease() / 2,
+            // What marks a key as done checks everything.
+            Some(_) => Duration::ZERO,
+        };
+        let settling = post.hand.settling(ids, fresh, Instant::now());
         match ack_once(post, consumer, settling).await {
             Ok(again) => break again,
             Err(fault) if fault.class == FaultClass::EnsureGroup => break Vec::new(),
@@ -181,6 +185,9 @@ async fn ack(post: &Post, consumer: &Consumer, ids: &[EntryId]) {
     };
     if failed {
         post.pulse.can_ack();
+    }
+    if let Some(keys) = &post.keys {
+        keys.forget(ids);
     }
     post.hand.release(ids.iter().copied());
     history::forget(post, &acked).await;
@@ -201,7 +208,7 @@ async fn ack_once(
         post.store.ack(consumer, &plain).await?;
     }
     if !fenced.is_empty() {
-        let answers = post.store.ack_fenced(consumer, &fenced).await?;
+        let answers = once::ack(post, consumer, &fenced).await?;
         for (token, answer) in fenced.iter().zip(answers) {
             if answer == Fenced::Other {
                 again.retain(|other| other.id != token.id);
@@ -217,7 +224,7 @@ async fn ack_now(post: &Post, waiting: Vec<(Token, oneshot::Sender<Result<(), Er
         .iter()
         .map(|(token, _)| post.hand.token(token.id).unwrap_or(*token))
         .collect();
-    let answers = post.store.ack_fenced(&post.consumer, &tokens).await;
+    let answers = once::ack(post, &post.consumer, &tokens).await;
     let (mut done, mut acked) = (HashSet::new(), Vec::new());
     for (place, (token, answer)) in waiting.into_iter().enumerate() {
         let id = token.id;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use crate::body::Undecodable;
 use crate::entry_id::EntryId;
@@ -36,11 +37,16 @@ pub struct Subscription {
     consumer: Option<&'static str>,
     start: &'static str,
     requirements: &'static [fn() -> Option<Requirement>],
+    idempotent: bool,
+    idempotent_for_ms: u64,
     pub(crate) call: Call,
     pub(crate) policy: Policy,
 }
 
 inventory::collect!(Subscription);
+
+/// How long a key stays done when nothing is said: a day.
+const IDEMPOTENT_FOR_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The setters are for expansions of `#[subscribe]` alone, and can change in any release.
 #[doc(hidden)]
@@ -66,6 +72,8 @@ impl Subscription {
             consumer: None,
             start: "0",
             requirements: &[],
+            idempotent: false,
+            idempotent_for_ms: IDEMPOTENT_FOR_MS,
             call,
             policy: Policy::DEFAULT,
         }
@@ -104,6 +112,19 @@ impl Subscription {
     #[must_use]
     pub const fn start(mut self, start: &'static str) -> Self {
         self.start = start;
+        self
+    }
+
+    #[must_use]
+    pub const fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = idempotent;
+        self
+    }
+
+    #[must_use]
+    pub const fn idempotent_for_ms(mut self, ms: u64) -> Self {
+        assert!(ms > 0, "`idempotent_for_ms` must be above 0 (milliseconds)");
+        self.idempotent_for_ms = ms;
         self
     }
 
@@ -226,6 +247,12 @@ impl Subscription {
         self.consumer
     }
 
+    /// How long a key stays done, where the handler is idempotent.
+    pub(crate) fn idempotent_for(&self) -> Option<Duration> {
+        self.idempotent
+            .then(|| Duration::from_millis(self.idempotent_for_ms))
+    }
+
     /// Whether the handler queues commands for its acks.
     pub(crate) fn has_tx(&self) -> bool {
         let requirements = self.requirements.iter();
@@ -235,8 +262,10 @@ impl Subscription {
     }
 
     /// What the worker asks of the store beyond what all need.
-    pub(crate) fn needs(&self) -> &'static [Need] {
-        if self.has_tx() { &[Need::Commits] } else { &[] }
+    pub(crate) fn needs(&self) -> Vec<Need> {
+        let commits = self.has_tx().then_some(Need::Commits);
+        let markers = self.idempotent.then_some(Need::Markers);
+        commits.into_iter().chain(markers).collect()
     }
 
     pub(crate) fn start_at(&self) -> &'static str {
@@ -274,6 +303,7 @@ impl fmt::Debug for Subscription {
             .field("stream", &self.stream)
             .field("group", &self.group)
             .field("policy", &self.policy)
+            .field("idempotent_for", &self.idempotent_for())
             .finish_non_exhaustive()
     }
 }
@@ -371,6 +401,19 @@ fn mistakes_of(one: &Subscription) -> Vec<String> {
             "`dlq` of {} is its own stream `{}`: a dead letter would be delivered again for ever; name another stream",
             one.place(),
             one.stream
+        ));
+    }
+    let window = one.policy.redelivery_window();
+    if one
+        .idempotent_for()
+        .is_some_and(|lifetime| lifetime < window)
+    {
+        mistakes.push(format!(
+            "`idempotent_for_ms` of {} is {}: a message may come again for up to {} ms by `max_retries` and the \
+             delays, and would run although its key was done; write that or more",
+            one.place(),
+            one.idempotent_for_ms,
+            window.as_millis()
         ));
     }
     if one.has_tx() && one.policy.ack_policy == AckPolicy::AckFirst {

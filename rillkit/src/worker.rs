@@ -36,6 +36,7 @@ use crate::retries::Retries;
 use crate::settle::{self, Settler};
 use crate::store::{Fault, Fenced, Return, Row, Take, Taken, Token};
 use crate::takeover::OFFERS;
+use crate::waiting::Waiting;
 
 /// Handlers started in a row before the loop looks at what else there is.
 const CHUNK: usize = 128;
@@ -46,6 +47,9 @@ const STALLED: Duration = Duration::from_secs(1);
 const AHEAD_BYTES: usize = 8 << 20;
 /// Dead letters that cannot be written; with more of them nothing new is read.
 const STUCK_LETTERS: usize = 100;
+
+/// Messages that wait for another one with their key; with more of them nothing new is read.
+const WAITING: usize = 1000;
 
 /// What ends when a message that waits is not pending any more.
 const RETRY: &str = "retry";
@@ -110,6 +114,8 @@ pub(crate) struct Worker {
     pace: Pace,
     ready: VecDeque<Message>,
     retries: Retries,
+    /// Of an idempotent handler: what may not run yet.
+    waiting: Waiting,
     /// Since when entries have stood ready without a slot for any of them.
     stalled_since: Option<Instant>,
     /// Entries were given back that this worker would have a slot for, should one become free.
@@ -165,6 +171,7 @@ impl Worker {
             sender,
             ready: VecDeque::new(),
             retries: Retries::default(),
+            waiting: Waiting::default(),
             stalled_since: None,
             gave_back: false,
             overdue: VecDeque::new(),
@@ -217,7 +224,8 @@ impl Worker {
                 }
                 continue;
             }
-            let due = self.retries.next_due().filter(|_| self.free > 0);
+            let due = [self.retries.next_due(), self.waiting.next_due()];
+            let due = due.into_iter().flatten().min().filter(|_| self.free > 0);
             let stalled = self.stalled_since.map(|since| since + STALLED);
             tokio::select! {
                 biased;
@@ -246,6 +254,12 @@ impl Worker {
 
     /// Starts what slots are free for; whether more could start at once.
     fn start_what_can(&mut self) -> bool {
+        if self.waiting.len() > 0 {
+            let now = Instant::now();
+            while let Some(message) = self.waiting.pop_due(now) {
+                self.ready.push_front(message);
+            }
+        }
         for _ in 0..CHUNK {
             if self.free == 0 {
                 if !self.ready.is_empty() {
@@ -295,7 +309,7 @@ impl Worker {
             } => {
                 self.running.remove(&message.id());
                 self.frees_slot();
-                if verdict != Verdict::Interrupted {
+                if verdict.is_a_run() && verdict != Verdict::Interrupted {
                     self.pace.note(run, longest_poll);
                     self.post.pulse.ran(run);
                 }
@@ -410,7 +424,8 @@ impl Worker {
         let window = self.free + self.pace.ahead().min(bytes);
         let stuck = self.letters.len() > STUCK_LETTERS;
         self.post.pulse.stuck(stuck);
-        let room = if stuck {
+        let full = self.waiting.len() >= WAITING.min(bytes.max(1));
+        let room = if stuck || full {
             0
         } else {
             window.saturating_sub(self.ready.len())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::dead_letter;
 use crate::backoff::Backoff;
 use crate::decide::Reason;
+use crate::entry_id::EntryId;
 use crate::error_text::capped;
 use crate::in_hand::Stage;
 use crate::message::Message;
@@ -12,19 +13,22 @@ use crate::post::Post;
 use crate::store::commits::{Commit, Committed};
 use crate::store::effect::Effect;
 use crate::store::{Fault, FaultClass, Rows};
-use crate::{dlq, history, log};
+use crate::{dlq, history, log, once};
 
 /// Does the effects and acks the message, all of it or nothing. While the server takes no writes, the
 /// message stays pending and in hand.
 pub(crate) async fn commit(post: Arc<Post>, message: Message, effects: Vec<Effect>) {
     let id = message.id();
     post.hand.set_stage(id, Stage::Settling);
+    let done = post.keys.as_ref().and_then(|keys| keys.done_by(id));
     if let Err(error) = fits(&effects, post.largest) {
+        let_go(&post, id).await;
         return dead_letter(post, message, Reason::Tx, error, None).await;
     }
     let letter = dlq::letter(&post, &message, Reason::Tx, "", None);
     let mut commit = Commit {
         effects: &effects,
+        done: done.as_ref(),
         dlq: &post.dlq,
         letter: &letter,
         rows: Rows::Left,
@@ -55,7 +59,15 @@ pub(crate) async fn commit(post: Arc<Post>, message: Message, effects: Vec<Effec
             break;
         }
     }
+    once::ended(&post, id);
     post.hand.release([id]);
+}
+
+/// The key is not done by this: others may have it.
+async fn let_go(post: &Post, id: EntryId) {
+    if let Some(keyed) = once::ended(post, id) {
+        once::abandon(post, &keyed).await;
+    }
 }
 
 /// What follows from the server's answer. `unknown` says that an answer before this one was lost.
@@ -67,6 +79,11 @@ async fn end(
     unknown: bool,
 ) {
     let (id, delivery) = (message.id(), message.deliveries());
+    if committed == Committed::Done {
+        once::ended(post, id);
+    } else {
+        let_go(post, id).await;
+    }
     match committed {
         Committed::Done => {}
         // By the step whose answer was lost, or by another consumer that took the message before that

@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::redis::effects::name;
-use super::{Consumer, Fault, Rows, Store, Token};
+use super::{Consumer, Done, Fault, Rows, Store, Token};
 use crate::fields::Fields;
 use crate::wire::dead;
 
@@ -11,6 +11,8 @@ use crate::wire::dead;
 pub(crate) struct Commit<'a> {
     /// In this order.
     pub(crate) effects: &'a [Effect],
+    /// The key that is marked as done behind them.
+    pub(crate) done: Option<&'a Done>,
     pub(crate) dlq: &'a str,
     /// Where the effects stop in the middle, this goes to the DLQ, with the error filled in.
     pub(crate) letter: &'a Fields,

@@ -24,6 +24,7 @@
 pub(crate) mod commits;
 mod delayed;
 pub(crate) mod effect;
+mod markers;
 pub(crate) mod memory;
 mod publishing;
 pub(crate) mod redis;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::delayed::{Due, HORIZON, Later, Promotion, UPCOMING, Waiting};
+pub(crate) use self::markers::{Begun, Done, Keyed};
 pub(crate) use self::publishing::{Once, SCRIPT_FIELDS};
 pub(crate) use self::trimming::{Spared, Standing, TrimStep};
 use crate::entry_id::EntryId;
@@ -156,6 +158,8 @@ pub(crate) struct Summary {
 pub(crate) enum Need {
     /// [`Store::commit`].
     Commits,
+    /// [`Store::begin`] and [`Store::finish`].
+    Markers,
 }
 
 /// A consumer of a group, dead or alive.

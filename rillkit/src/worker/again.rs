@@ -21,6 +21,7 @@ use crate::log;
 use crate::pace::Pace;
 use crate::panic::contained;
 use crate::retries::Retries;
+use crate::waiting::Waiting;
 
 /// How long acks that are under way are waited for.
 const ACKS: Duration = Duration::from_secs(2);
@@ -48,6 +49,7 @@ impl Worker {
         self.returns.clear();
         self.sort_what_is_in_hand(&kept);
         self.ready.clear();
+        self.waiting = Waiting::default();
         self.overdue.clear();
         self.more_overdue = false;
         self.stalled_since = None;

@@ -16,6 +16,7 @@ use crate::failed_delivery::FailedDelivery;
 use crate::in_hand::Stage;
 use crate::log;
 use crate::message::{Mark, Message};
+use crate::once;
 use crate::panic::caught;
 use crate::policy::AckPolicy;
 use crate::pulse::Part;
@@ -31,7 +32,9 @@ impl Worker {
             Ok(attempt) => attempt,
             Err(verdict) => return self.ended(&message, &verdict, started.elapsed()),
         };
-        if self.post.policy().ack_policy == AckPolicy::AckFirst || !self.pace.polls_in_place() {
+        let asks_first =
+            self.post.keys.is_some() || self.post.policy().ack_policy == AckPolicy::AckFirst;
+        if asks_first || !self.pace.polls_in_place() {
             return self.spawn(message, attempt, started, Duration::ZERO);
         }
         self.post.hand.set_inline(message.id());
@@ -72,6 +75,11 @@ impl Worker {
             events: self.sender.clone(),
         };
         let run = async move {
+            if let Some(keys) = &post.keys
+                && let Some(verdict) = once::begin(&post, keys, &message).await
+            {
+                return report.send(verdict, started.elapsed(), first_poll);
+            }
             // Not acked is not run: the report says so when it is dropped.
             if ack_first && !settle::ack_before_run(&post, &message).await {
                 return;
@@ -92,6 +100,12 @@ impl Worker {
         let mark = message.mark();
         let settled = message.is_settled();
         match verdict {
+            Verdict::Duplicate(of) => {
+                self.post.pulse.duplicate();
+                log::duplicate(&self.post.consumer, id, *of);
+            }
+            Verdict::Held => log::held(&self.post.consumer, id),
+            Verdict::Lost => {}
             Verdict::Done | Verdict::Interrupted => {
                 if mark == Some(Mark::Nack) && !settled {
                     log::handler_failed(&self.post.consumer, id, delivery, verdict);
@@ -110,14 +124,18 @@ impl Worker {
         } else {
             0.0
         };
-        match decide::decide(
+        let action = decide::decide(
             delivery,
             verdict,
             mark.as_ref(),
             settled,
             self.post.policy(),
             random,
-        ) {
+        );
+        if action != Action::Ack {
+            self.let_go_of_key(id);
+        }
+        match action {
             Action::Ack => self.ack(message, verdict),
             Action::Retry(delay) | Action::Leave(delay) => {
                 if let Some(token) = self.wait(id, delivery, delay)
@@ -132,9 +150,29 @@ impl Worker {
                 self.dead_letter(message.clone(), reason, error, Some(last));
             }
             Action::HandBack => self.return_unstarted(message),
+            Action::LookAgain => self.look_again_at(message),
             Action::Nothing => self.post.hand.release([id]),
         }
         self.at_work = None;
+    }
+
+    /// Others with the key of this run may run now.
+    fn let_go_of_key(&mut self, id: EntryId) {
+        if let Some(keyed) = once::ended(&self.post, id) {
+            self.step(|post, _| async move { once::abandon(&post, &keyed).await });
+        }
+    }
+
+    /// Lets a message wait that may not run yet. Without retries nothing is held unstarted.
+    fn look_again_at(&mut self, message: &Message) {
+        if self.stopping || self.post.policy().max_retries == Some(0) {
+            return self.return_unstarted(message);
+        }
+        let (id, now) = (message.id(), Instant::now());
+        self.post.hand.set_stage(id, Stage::Ready);
+        if let Some(age) = self.post.hand.age(id, now) {
+            self.waiting.insert(message.clone(), age, now);
+        }
     }
 
     /// Acks, together with what the handler has queued.

@@ -69,7 +69,10 @@ impl Worker {
         self.post.pulse.stops();
         self.crew.stop();
         self.overdue.clear();
-        for message in std::mem::take(&mut self.ready) {
+        for message in std::mem::take(&mut self.ready)
+            .into_iter()
+            .chain(self.waiting.drain())
+        {
             self.return_unstarted(&message);
         }
         if timeout_at(end, self.drain(Drained::Handlers))

@@ -80,6 +80,17 @@ async fn deploy(job: Job, msg: Message) -> Result<(), HandlerError> {
 }
 
 #[subscribe(
+    stream = "idempotent",
+    group = "workers",
+    claim_idle_ms = 500,
+    concurrency = 2,
+    idempotent
+)]
+async fn idempotent(job: Job, msg: Message) -> Result<(), HandlerError> {
+    run(job, msg).await
+}
+
+#[subscribe(
     stream = "count",
     group = "workers",
     max_retries = None,

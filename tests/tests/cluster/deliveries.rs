@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rillkit::{ErrorKind, HandlerError, Message, State, handlers, subscribe};
+use rillkit::{ErrorKind, HandlerError, Message, State, Tx, handlers, subscribe};
 use rillkit_servers::Reply;
 use rillkit_tests::Job;
 
@@ -132,4 +132,34 @@ async fn what_may_have_been_published_is_not_published_again() {
         "its connection was broken"
     );
     assert_eq!(kind("four").await, Err(ErrorKind::NotSent));
+}
+
+#[subscribe(stream = "counted", dlq = "{counted}-dlq", group = "workers")]
+async fn count(job: Job, tx: Tx) {
+    tx.incr_by("{counted}:total", 1);
+    if job.name == "astray" {
+        tx.incr_by("total", 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_go_with_the_ack_where_their_keys_are_in_its_slot() {
+    let scene = Scene::new(3);
+    let running = scene.start(handlers![count]).await;
+    scene.publish_many("counted", "job", 50, "ok").await;
+    scene.publish("counted", "astray", "ok").await;
+    running.drained().await.expect("drained");
+    let total = scene
+        .cluster
+        .command("{counted}:total", &["GET", "{counted}:total"]);
+    assert_eq!(total.text(), "50");
+    let letters = scene
+        .cluster
+        .command("{counted}-dlq", &["XRANGE", "{counted}-dlq", "-", "+"]);
+    let letter = letters[0][1].list();
+    let error = letter.iter().position(|field| field.text() == "x-error");
+    let error = letter[error.expect("an error") + 1].text();
+    assert!(error.contains("name it `{counted}:total`"), "{error}");
+    assert_eq!((letters.list().len(), scene.pending("counted")), (1, 0));
+    running.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Handlers whose acks delete.
 
-use rillkit::{Broker, ErrorKind, HandlerError, Message, State, handlers, subscribe};
+use rillkit::{Broker, ErrorKind, HandlerError, Message, State, Tx, handlers, subscribe};
 use rillkit_servers::{Server, wait_until};
 use rillkit_tests::Job;
 
@@ -39,6 +39,22 @@ async fn handle_even_so(
     act(job, msg, journal).await
 }
 
+#[subscribe(
+    stream = "counted",
+    group = "workers",
+    claim_idle_ms = 200,
+    delete_on_ack = true
+)]
+async fn count(
+    job: Job,
+    msg: Message,
+    tx: Tx,
+    journal: State<Journal>,
+) -> Result<(), HandlerError> {
+    tx.incr_by("runs", 1);
+    act(job, msg, journal).await
+}
+
 #[subscribe(stream = "jobs", group = "audit")]
 async fn audit(_job: Job) {}
 
@@ -46,6 +62,7 @@ on_both_stores![
     nothing_that_has_ended_stays_on_the_stream,
     a_stream_with_other_groups_is_refused_unless_told,
     what_is_meant_for_another_group_stays,
+    what_is_acked_with_its_effects_goes_too,
 ];
 
 async fn left(broker: &Broker, stream: &str) -> u64 {
@@ -154,6 +171,18 @@ async fn what_is_meant_for_another_group_stays(place: Place) {
     running.drained().await.expect("drained");
     assert_eq!(left(&broker, "jobs").await, 1);
     assert!(place.journal.runs("other").is_empty());
+    running.stop().await;
+}
+
+async fn what_is_acked_with_its_effects_goes_too(place: Place) {
+    let broker = place.worker(handlers![count]);
+    let running = broker.start().await.expect("started");
+    for does in ["ok", "err,ok", "reject"] {
+        place.publish("counted", does, does).await;
+    }
+    running.drained().await.expect("drained");
+    assert_eq!(broker.peek("runs").await.expect("looked at"), ["2"]);
+    assert_eq!(left(&broker, "counted").await, 0);
     running.stop().await;
 }
 

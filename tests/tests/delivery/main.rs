@@ -14,6 +14,7 @@ mod faults;
 mod group;
 mod health;
 mod history;
+mod idempotent;
 mod kill;
 mod latency;
 mod lease;

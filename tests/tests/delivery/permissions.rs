@@ -1,6 +1,6 @@
 //! A user with the permissions that SECURITY.md lists, and with one of them less.
 
-use rillkit::{Broker, ErrorKind, HandlerError, Message, State, handlers, subscribe};
+use rillkit::{Broker, ErrorKind, HandlerError, Message, State, Tx, handlers, subscribe};
 use rillkit_servers::{Reply, Server};
 use rillkit_tests::Job;
 
@@ -17,6 +17,27 @@ const SECURITY: &str = include_str!("../../../SECURITY.md");
 )]
 async fn handle(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
     act(job, msg, journal).await
+}
+
+#[subscribe(
+    stream = "jobs",
+    group = "workers",
+    max_retries = 1,
+    claim_idle_ms = 200,
+    block_ms = 300,
+    idempotent
+)]
+async fn idempotent(job: Job, msg: Message, journal: State<Journal>) -> Result<(), HandlerError> {
+    act(job, msg, journal).await
+}
+
+/// What idempotent handlers need as well.
+fn documented_for_idempotent() -> Vec<&'static str> {
+    let row = SECURITY
+        .lines()
+        .find(|line| line.starts_with("| idempotent handlers |"));
+    let words = row.expect("a row").split('`').skip(1).step_by(2);
+    words.collect()
 }
 
 /// The commands of SECURITY.md: what a worker needs, and what makes it better.
@@ -206,6 +227,44 @@ async fn a_missing_permission_delays_and_does_not_double() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idempotent_handler_needs_its_markers_as_well() {
+    let server = Server::start();
+    let [needed, better] = documented();
+    let markers = documented_for_idempotent();
+    assert_eq!(markers, ["~rk:{jobs}:*", "+get", "+set", "+del"]);
+    let place = Place::on(&server);
+    let start = async || {
+        let worker = worker(&server, &place.journal).with_handlers(handlers![idempotent]);
+        worker.start().await
+    };
+    for grant in &markers {
+        set_user(&server, &needed);
+        let mut rest = vec!["ACL", "SETUSER", "worker"];
+        rest.extend(markers.iter().filter(|one| *one != grant));
+        set_user(&server, &rest);
+        let error = start().await.expect_err(grant);
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        let named = grant.trim_start_matches('+').to_uppercase();
+        let marker = "on `rk:{jobs}:once:workers:`";
+        assert!(
+            error.to_string().contains(marker)
+                && (*grant == markers[0] || error.to_string().contains(&named)),
+            "{grant}: {error}"
+        );
+    }
+    let mut all = better;
+    all.extend(markers);
+    set_user(&server, &all);
+    let running = start().await.expect("started");
+    place.publish("jobs", "retried", "sleep:500+err,ok").await;
+    place.publish("jobs", "dead", "err").await;
+    running.drained().await.expect("drained");
+    assert_eq!(place.journal.deliveries("retried"), [1, 2]);
+    assert_eq!(place.length("jobs-dlq"), 1);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_key_of_the_dlq_is_named_at_the_start() {
     let server = Server::start();
     let [needed, better] = documented();
@@ -278,4 +337,90 @@ async fn what_only_makes_it_better_may_be_missing() {
     place.publish("jobs", "new", "ok").await;
     until("it goes on", || !place.journal.runs("new").is_empty()).await;
     running.stop().await;
+}
+
+#[subscribe(stream = "jobs", group = "workers")]
+async fn count(_job: Job, tx: Tx) {
+    tx.incr_by("total", 1);
+}
+
+/// What SECURITY.md says a handler with a `Tx` needs as well.
+fn documented_for_tx() -> Vec<String> {
+    let row = SECURITY
+        .lines()
+        .find(|line| line.starts_with("| a handler with a `Tx` "));
+    let words = row.expect("a row").split('`');
+    let grants = words.filter(|word| word.starts_with('+') && *word != "+xadd");
+    grants.map(|word| word.replace('\\', "")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_documented_permissions_are_enough_for_a_tx() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    let [needed, _] = documented();
+    let grants = documented_for_tx();
+    assert_eq!(grants, ["+type", "+xgroup|createconsumer"]);
+    let start = || async {
+        let broker = worker(&server, &place.journal).with_handlers(handlers![count]);
+        broker.start().await
+    };
+    for missing in &grants {
+        set_user(&server, &needed);
+        let others = grants.iter().filter(|grant| *grant != missing);
+        let line = ["ACL", "SETUSER", "worker", "~total", "+incrby"].into_iter();
+        let line: Vec<_> = line.chain(others.map(String::as_str)).collect();
+        set_user(&server, &line);
+        let error = start().await.expect_err(missing).to_string();
+        let named = missing.trim_start_matches('+').replace('|', " ");
+        assert!(
+            error.contains(&format!("`{}`", named.to_uppercase())),
+            "{error}"
+        );
+    }
+    let grants = grants.iter().map(String::as_str);
+    let line = ["ACL", "SETUSER", "worker"].into_iter().chain(grants);
+    set_user(&server, &line.collect::<Vec<_>>());
+    let running = start().await.expect("started");
+    place.publish("jobs", "job", "ok").await;
+    until("it is counted", || {
+        place.ask(&["EXISTS", "total"]).int() == 1
+    })
+    .await;
+    until("it is acked", || {
+        place.pending("jobs", "workers").is_empty()
+    })
+    .await;
+    running.stop().await;
+}
+
+/// Nothing failed here before, so that the first to find out is the dead letter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_is_forbidden_does_not_keep_a_letter_back() {
+    let [needed, _] = documented();
+    let server = Server::start();
+    let place = Place::on(&server);
+    set_user(&server, &needed);
+    place.ask(&["XGROUP", "CREATE", "jobs", "workers", "0", "MKSTREAM"]);
+    place.publish("jobs", "left", "err").await;
+    let read = [
+        "XREADGROUP",
+        "GROUP",
+        "workers",
+        "gone",
+        "STREAMS",
+        "jobs",
+        ">",
+    ];
+    place.ask(&read);
+    let running = worker(&server, &place.journal)
+        .start()
+        .await
+        .expect("started");
+    until("it is dead", || place.length("jobs-dlq") == 1).await;
+    running.stop().await;
+    assert_eq!(place.journal.deliveries("left"), [2]);
+    let letter = &place.letters("jobs-dlq").await[0];
+    assert!(letter.get("x-attempts").starts_with("[{\"n\":2,"));
+    assert!(place.pending("jobs", "workers").is_empty());
 }

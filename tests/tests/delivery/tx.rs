@@ -318,6 +318,38 @@ async fn a_server_without_memory_is_waited_out() {
     running.stop().await;
 }
 
+/// The letter cannot be written in the same step, and the first half stands already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dlq_that_is_forbidden_by_then_doubles_nothing() {
+    let server = Server::start();
+    let place = Place::on(&server);
+    place.ask(&["SET", "names", "x"]);
+    place.ask(&["ACL", "SETUSER", "worker", "on", ">secret", "+@all", "~*"]);
+    let url = format!("redis://worker:secret@127.0.0.1:{}", server.port());
+    let broker = place.worker_at(&url, handlers![any]);
+    let running = broker.start().await.expect("started");
+    place.ask(&["ACL", "SETUSER", "worker", "-xadd"]);
+    place.publish("any", "job", "ok").await;
+    until("the first half is there", || {
+        place.ask(&["EXISTS", "total"]).int() == 1
+    })
+    .await;
+    // Absence can only be looked for during some time: some leases.
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(place.pending("any", "workers").len(), 1);
+    place.ask(&["ACL", "SETUSER", "worker", "+xadd"]);
+    until("it is dead", || place.length("dead") == 1).await;
+    until("it is acked", || place.pending("any", "workers").is_empty()).await;
+    assert_eq!(place.ask(&["GET", "total"]).text(), "1");
+    assert_eq!(place.journal.deliveries("job"), [1]);
+    let letter = &place.letters("dead").await[0];
+    assert!(
+        letter.get("x-error").ends_with("were applied"),
+        "{letter:?}"
+    );
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dlq_that_cannot_be_written_applies_nothing() {
     let place = Place::redis();

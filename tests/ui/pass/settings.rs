@@ -26,6 +26,8 @@ async fn defaults(_job: Job) {}
     delete_on_ack = true,
     concurrency = 4,
     timeout_ms = 2_000,
+    idempotent = true,
+    idempotent_for_ms = 7_000_000,
     dlq = "b-failed",
     consumer = "me",
     start = "$",
@@ -41,7 +43,24 @@ mod constants {
     pub const LIMIT: u32 = 2;
     pub const DELETES: bool = 2 > 1;
     pub const START: &str = "1700000000000-0";
+
+    pub fn key(job: &super::Job) -> &str {
+        &job._name
+    }
 }
+
+#[subscribe(stream = "c", group = "workers", idempotent)]
+async fn by_the_word_alone(_job: Job) {}
+
+#[subscribe(stream = "d", group = "workers", idempotent = false)]
+async fn not_at_all(_job: Job) {}
+
+fn id(message: &Message) -> u64 {
+    message.id().ms
+}
+
+#[subscribe(stream = "e", group = "workers", idempotent = id)]
+async fn by_the_message(_message: Message) {}
 
 #[subscribe(
     stream = JOBS,
@@ -54,6 +73,8 @@ mod constants {
     block_ms = constants::LEASE_MS,
     concurrency = constants::LIMIT * 2,
     timeout_ms = constants::LEASE_MS,
+    idempotent = constants::key,
+    idempotent_for_ms = constants::LEASE_MS * 1_000_000,
     delete_on_ack = constants::DELETES,
     consumer = concat!("worker-", 1),
     start = constants::START
@@ -67,6 +88,19 @@ async fn undecoded(_message: Message) {}
 fn main() {
     let [defaults, literals, from_constants, undecoded] =
         handlers![defaults, literals, from_constants, undecoded];
+    let [by_the_word_alone, not_at_all, by_the_message] =
+        handlers![by_the_word_alone, not_at_all, by_the_message];
+    for (handler, idempotent) in [
+        (defaults, "None"),
+        (not_at_all, "None"),
+        (by_the_word_alone, "Some(86400s)"),
+        (by_the_message, "Some(86400s)"),
+        (literals, "Some(7000s)"),
+        (from_constants, "Some(300000s)"),
+    ] {
+        let expected = format!("idempotent_for: {idempotent}");
+        assert!(format!("{handler:?}").contains(&expected), "{handler:?}");
+    }
     assert_eq!(defaults.dlq_name(), "a-dlq");
     assert_eq!(defaults.path(), concat!(module_path!(), "::defaults"));
     assert_policy(defaults, "Some(3)", 60_000, "1.0", "None", "0.0", 5_000, "NackOnError", 1, "None", "No");

@@ -51,6 +51,7 @@ impl Place<'_> {
         let letter = fields([(b"data", b"7"), (b"x-error", b""), (b"x-attempts", b"[]")]);
         let commit = Commit {
             effects,
+            done: None,
             dlq,
             letter: &letter,
             rows: Rows::Moved,
@@ -120,6 +121,7 @@ pub(super) async fn deletes_what_a_commit_acks(store: &Store) {
         let token = place.deliver("c").await;
         let commit = Commit {
             effects: &effects,
+            done: None,
             dlq: fresh_name(),
             letter: &letter,
             rows: Rows::Left,

@@ -10,6 +10,7 @@ mod delayed;
 mod history;
 mod inspecting;
 mod looking;
+mod marking;
 mod mix;
 mod publishing;
 mod reading;
@@ -175,6 +176,21 @@ on_all_stores! {
         gives_back_uncharged
         gives_only_what_the_fence_lets_pass
         tells_the_truth_about_a_gift_of_a_trimmed_entry;
+    marking:
+        marks_a_key_and_touches_the_entry
+        lets_one_entry_of_a_key_begin
+        keys_are_a_groups_own
+        takes_over_the_marker_of_an_earlier_delivery
+        begins_only_what_the_fence_lets_pass
+        marks_as_done_and_acks
+        marks_as_done_what_is_committed
+        deletes_what_it_marks_as_done
+        keeps_markers_with_their_entries
+        markers_go_by_themselves
+        abandons_its_own_marker_and_no_other
+        takes_any_text_for_a_key
+        begins_what_was_trimmed
+        marks_nothing_without_a_group;
     looking:
         sums_up_the_pending_list
         lists_consumers

@@ -51,6 +51,9 @@ impl MemoryStore {
             group.settle(token.id);
         }
         state.acked(consumer, [token.id]);
+        if let (Committed::Done, Some(done)) = (&committed, commit.done) {
+            state.keys.done(consumer, token, done, now);
+        }
         Ok(committed)
     }
 

@@ -14,6 +14,7 @@ mod group;
 mod history;
 mod inspect;
 mod letters;
+mod markers;
 #[cfg(test)]
 mod model;
 mod publishing;
@@ -40,6 +41,7 @@ use crate::fields::Fields;
 use crate::trim::Trim;
 use delayed::Delayed;
 use group::Group;
+use markers::Keys;
 use publishing::Markers;
 use reader::Line;
 use values::Values;
@@ -65,6 +67,7 @@ struct State {
     /// Keys that are no streams.
     values: Values,
     markers: Markers,
+    keys: Keys,
     delayed: HashMap<String, Delayed>,
 }
 

@@ -7,7 +7,7 @@ use redis::{ScriptInvocation, Value};
 use super::acking::{self, Acking};
 use super::cut::Cut;
 use super::effects::{name, type_name, words};
-use super::{RedisStore, fenced, reply};
+use super::{RedisStore, fenced, markers, reply};
 use crate::fields::Fields;
 use crate::store::commits::{Commit, Committed, Failed, STAND};
 use crate::store::effect::{Effect, checks};
@@ -27,12 +27,19 @@ impl RedisStore {
         &self,
         consumer: &Consumer,
         token: Token,
-        commit: Commit<'_>,
+        mut commit: Commit<'_>,
     ) -> Result<Committed, Fault> {
         if let Some(failed) = self.cannot_be_sent(consumer, &commit) {
             return Ok(Committed::Refused(failed));
         }
         self.together(consumer.stream, commit.dlq)?;
+        // One more command, the last.
+        let mut effects = Vec::new();
+        if let Some(done) = commit.done {
+            effects.extend_from_slice(commit.effects);
+            effects.push(markers::done(consumer, token, done));
+            commit.effects = &effects;
+        }
         let mut cuts = Vec::with_capacity(commit.effects.len());
         for effect in commit.effects {
             cuts.push(self.cut_of(effect).await?);

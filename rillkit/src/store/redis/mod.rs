@@ -14,6 +14,7 @@
 //! - [`pending`]: what changes the pending list.
 //! - [`letters`]: the DLQ; [`history`]: what is kept about failed deliveries.
 //! - [`commits`]: acks with what a handler wants done by them, as the commands in [`effects`].
+//! - [`markers`]: idempotency keys, in progress or done.
 //! - [`publishing`]: what is added; [`delayed`]: what is added later; [`cut`]: trims that go with
 //!   these.
 //! - [`trimming`]: trims that no group loses by.
@@ -38,6 +39,7 @@ mod letters;
 mod link;
 mod links;
 mod looks;
+mod markers;
 mod nodes;
 mod outbox;
 mod parts;

@@ -20,7 +20,7 @@ static REMOVE_CONSUMER: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/remove_consumer.lua")));
 
 /// Tokens in one script call: a script holds up everybody else on the server while it runs.
-const CHUNK: usize = 200;
+pub(super) const CHUNK: usize = 200;
 
 impl RedisStore {
     pub(in crate::store) async fn ack(

@@ -6,12 +6,13 @@ use redis::{Cmd, cmd};
 
 use super::commits;
 use super::link::Link;
+use super::markers;
 use crate::store::{Acked, Consumer, Fault, FaultClass, Need};
 
 /// One call: what it is named, the key it needs, and the call.
-struct Probe<'a> {
+struct Probe {
     name: &'static str,
-    key: Option<&'a str>,
+    key: Option<String>,
     call: Cmd,
 }
 
@@ -35,6 +36,7 @@ pub(super) async fn check(
     for need in needs {
         match need {
             Need::Commits => probes.extend(of_commits(consumer)),
+            Need::Markers => probes.extend(of_markers(consumer)),
         }
     }
     for Probe { name, key, call } in probes {
@@ -68,7 +70,25 @@ fn is_refusal(fault: &Fault) -> bool {
     fault.is_permission() || fault.text.starts_with("ERR unknown ")
 }
 
-fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
+/// On the marker of an empty key, which no message has.
+fn of_markers(consumer: &Consumer) -> [Probe; 3] {
+    let marker = markers::name(consumer, "");
+    let probe = |name, call: &Cmd| Probe {
+        name,
+        key: Some(marker.clone()),
+        call: call.clone(),
+    };
+    // A lifetime of nothing is refused.
+    let mut set = cmd("SET");
+    set.arg(&marker).arg("").arg("PX").arg(0);
+    [
+        probe("GET", cmd("GET").arg(&marker)),
+        probe("SET", &set),
+        probe("DEL", cmd("DEL").arg(&marker)),
+    ]
+}
+
+fn probes(consumer: &Consumer, dlq: &str) -> Vec<Probe> {
     let Consumer {
         stream,
         group,
@@ -77,7 +97,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
     } = consumer;
     let of_stream = |name, call: &Cmd| Probe {
         name,
-        key: Some(*stream),
+        key: Some((*stream).to_owned()),
         call: call.clone(),
     };
     let mut read = cmd("XREADGROUP");
@@ -104,7 +124,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
         ),
         Probe {
             name: "XADD",
-            key: Some(dlq),
+            key: Some(dlq.to_owned()),
             // An id that every server refuses, before it makes a stream of a key that is missing.
             call: cmd("XADD").arg(dlq).arg(NO_ENTRY).arg("a").arg("b").clone(),
         },
@@ -129,7 +149,7 @@ fn probes<'a>(consumer: &'a Consumer, dlq: &'a str) -> Vec<Probe<'a>> {
 }
 
 /// What the script of a commit calls beside the handler's own commands.
-fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
+fn of_commits(consumer: &Consumer) -> [Probe; 3] {
     let Consumer {
         stream,
         name,
@@ -141,12 +161,12 @@ fn of_commits(consumer: &Consumer) -> [Probe<'_>; 3] {
     [
         Probe {
             name: "XGROUP CREATECONSUMER",
-            key: Some(*stream),
+            key: Some((*stream).to_owned()),
             call: create.arg(&**name).clone(),
         },
         Probe {
             name: "TYPE",
-            key: Some(*stream),
+            key: Some((*stream).to_owned()),
             call: cmd("TYPE").arg(stream).clone(),
         },
         Probe {

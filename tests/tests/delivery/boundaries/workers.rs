@@ -138,6 +138,31 @@ const HAND_BACK: Step = Step {
     ..PLAIN
 };
 
+const BEGIN: Step = Step {
+    stream: "idempotent",
+    script: script!("begin"),
+    ..PLAIN
+};
+const KEEP: Step = Step {
+    does: "sleep:1500",
+    script: script!("keep"),
+    runs: counts(1, 1, 2, 2),
+    ..BEGIN
+};
+/// What was marked as done is acked.
+const FINISH: Step = Step {
+    script: script!("finish"),
+    runs: counts(1, 1, 2, 1),
+    ..BEGIN
+};
+/// The retry is of the same entry, so that nothing of the first run is in its way.
+const ABANDON: Step = Step {
+    does: "err,ok",
+    script: script!("abandon"),
+    runs: counts(2, 2, 2, 2),
+    ..BEGIN
+};
+
 impl Boundary {
     fn of(self, counts: &Counts) -> usize {
         match self {
@@ -250,6 +275,10 @@ at_every_boundary![
     a_dead_letter: DEAD_LETTER,
     a_take_over: TAKE_OVER,
     a_hand_back: HAND_BACK,
+    the_begin_of_a_key: BEGIN,
+    the_renewal_of_a_key: KEEP,
+    the_end_of_a_key: FINISH,
+    a_key_that_is_let_go: ABANDON,
 ];
 
 /// The claim of the last delivery was carried out, and its answer lost: it has not run, so it is not used up,

@@ -30,7 +30,7 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// The first parameter is the body, decoded from JSON, or `Message` for the entry undecoded; further
-/// ones are `Message` and `State<T>`. The function returns `()` or `Result<(), E>` with any error
+/// ones are `Message`, `State<T>` and `Tx`. The function returns `()` or `Result<(), E>` with any error
 /// type. It is left as it is written, with all its attributes, so a unit test can call it.
 ///
 /// | key | value | default |

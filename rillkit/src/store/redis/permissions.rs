@@ -172,7 +172,7 @@ fn of_commits(consumer: &Consumer) -> [Probe; 3] {
         Probe {
             name: "SCRIPT LOAD",
             key: None,
-            // Commits would overtake each other, were it loaded by the first.
+            // So that the first commit need not bring it along.
             call: cmd("SCRIPT")
                 .arg("LOAD")
                 .arg(commits::source(*acked))

@@ -21,8 +21,11 @@ use crate::trouble::Trouble;
 /// How often what others have delayed is looked for, at most. Jitter is subtracted, so that not all
 /// look together. Well below the horizon, so that a look comes before what it is to find is due.
 const EVERY: Duration = Duration::from_secs(2);
-/// How much later one looks who came late the last time, at most: the fastest goes on alone.
+/// How much later one looks who came late the last time, at most; twice as much after each time
+/// more. So the fastest goes on alone, and many that only watch cost little.
 const BEHIND: Duration = Duration::from_millis(8);
+/// The most of that: when the fastest is gone, what is due is late by no more.
+const MOST_BEHIND: Duration = Duration::from_millis(64);
 
 /// Looks after the delayed messages of one stream.
 #[derive(Debug)]
@@ -33,8 +36,8 @@ pub(crate) struct Promoter {
     upcoming: Vec<(Instant, String)>,
     /// Something is known to wait: it need not be asked for.
     sees_some: bool,
-    /// Somebody else was faster the last time.
-    late: bool,
+    /// How often in a row somebody else was faster.
+    losses: u32,
     trouble: Trouble,
     /// Somebody was told of it.
     told: bool,
@@ -47,7 +50,7 @@ impl Promoter {
             stream: stream.into(),
             upcoming: Vec::new(),
             sees_some: false,
-            late: false,
+            losses: 0,
             trouble: Trouble::none(),
             told: false,
         }
@@ -145,7 +148,10 @@ impl Promoter {
         let due = self.due(Instant::now());
         let promotion = self.store.promote(&self.stream, &due).await?;
         if !due.is_empty() {
-            self.late = promotion.added == 0;
+            self.losses = match promotion.added {
+                0 => self.losses.saturating_add(1),
+                _ => 0,
+            };
         }
         for id in &promotion.lost {
             log::delayed_lost(&self.stream, id);
@@ -168,11 +174,11 @@ impl Promoter {
         let Some((due, _)) = self.upcoming.first() else {
             return look;
         };
-        let behind = match self.late {
-            true => BEHIND.mul_f64(0.25 + chance * 0.75),
-            false => Duration::ZERO,
+        let behind = match self.losses.checked_sub(1) {
+            Some(more) => (BEHIND * 2_u32.pow(more.min(10))).min(MOST_BEHIND),
+            None => Duration::ZERO,
         };
-        look.min(*due + behind)
+        look.min(*due + behind.mul_f64(0.25 + chance * 0.75))
     }
 }
 
@@ -258,11 +264,11 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn promoter(upcoming: &[u64], late: bool, now: Instant) -> Promoter {
+    fn promoter(upcoming: &[u64], losses: u32, now: Instant) -> Promoter {
         let due = |ms: &u64| (now + Duration::from_millis(*ms), ms.to_string());
         Promoter {
             upcoming: upcoming.iter().map(due).collect(),
-            late,
+            losses,
             ..Promoter::new(Store::Memory(MemoryStore::new()), "s")
         }
     }
@@ -270,17 +276,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_look_is_at_the_next_due_time_or_the_next_turn() {
         let now = Instant::now();
-        for (upcoming, late, chance, expected) in [
-            (&[][..], false, 0.0, 2000),
-            (&[], false, 1.0, 1500),
-            (&[40, 50], false, 0.5, 40),
-            (&[40, 50], true, 0.0, 42),
-            (&[40, 50], true, 1.0, 48),
-            (&[2900], true, 1.0, 1500),
+        for (upcoming, losses, chance, expected) in [
+            (&[][..], 0, 0.0, 2000),
+            (&[], 0, 1.0, 1500),
+            (&[40, 50], 0, 0.5, 40),
+            (&[40, 50], 1, 0.0, 42),
+            (&[40, 50], 1, 1.0, 48),
+            (&[40, 50], 2, 1.0, 56),
+            (&[40, 50], 4, 0.0, 56),
+            (&[40, 50], 4, 1.0, 104),
+            (&[40, 50], u32::MAX, 1.0, 104),
+            (&[2900], 1, 1.0, 1500),
         ] {
-            let next = promoter(upcoming, late, now).next(now, chance);
+            let next = promoter(upcoming, losses, now).next(now, chance);
             let next = (next - now).as_millis();
-            assert_eq!(next, expected, "{upcoming:?} {late} {chance}");
+            assert_eq!(next, expected, "{upcoming:?} {losses} {chance}");
         }
         assert!(EVERY < HORIZON, "what is due is seen before");
     }
@@ -288,7 +298,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_due_is_the_first_of_what_is_upcoming() {
         let now = Instant::now();
-        let promoter = promoter(&[0, 40, 50, 60], false, now);
+        let promoter = promoter(&[0, 40, 50, 60], 0, now);
         assert_eq!(promoter.due(now), ["0"]);
         let later = now + Duration::from_millis(50);
         assert_eq!(promoter.due(later), ["0", "40", "50"]);

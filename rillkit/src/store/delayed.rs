@@ -46,7 +46,7 @@ pub(crate) struct Promotion {
 /// How far ahead a promotion looks.
 pub(crate) const HORIZON: Duration = Duration::from_secs(3);
 /// How many messages it names, at most.
-pub(crate) const UPCOMING: usize = 100;
+pub(crate) const UPCOMING: usize = 25;
 
 impl Store {
     /// Keeps a message until it is due. One of that id that waits already, or was added within the

@@ -1,8 +1,17 @@
 //! `check`; what each finding needs is in the program's own tests.
 
-use serde_json::json;
+use std::time::Duration;
+
+use rillkit::{Broker, handlers, subscribe};
+use serde_json::{Value, json};
 
 use crate::scene::Scene;
+
+#[subscribe(stream = "jobs", group = "workers", claim_idle_ms = 60_000)]
+async fn old(_job: Value) {}
+
+#[subscribe(stream = "jobs", group = "workers", claim_idle_ms = 300)]
+async fn new(_job: Value) {}
 
 #[test]
 fn nothing_to_mend_ends_with_zero() {
@@ -62,6 +71,36 @@ fn findings_end_with_four_and_name_the_cure() {
         codes.clone().all(|one| one["code"] != "eviction"),
         "{after}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_differ_are_found_while_they_run() {
+    let scene = Scene::new();
+    let broker = Broker::connect(&scene.server.url()).unwrap();
+    let workers = async || broker.inspect("jobs").workers().await.unwrap().len();
+    let old = broker.clone().with_handlers(handlers![old]);
+    let new = broker.clone().with_handlers(handlers![new]);
+    let (old, new) = (old.start().await.unwrap(), new.start().await.unwrap());
+    while workers().await < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let ran = scene.run(&["check", "--json"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let document = ran.document();
+    let findings = document["findings"].as_array().unwrap().iter();
+    let differ = findings.filter(|one| one["code"] == "settings-differ");
+    let words: Vec<_> = differ.map(|one| one["words"].as_str().unwrap()).collect();
+    assert_eq!(words.len(), 2, "{document}");
+    assert!(
+        words[0].contains("`claim_idle_ms`: `300` at "),
+        "{document}"
+    );
+    assert!(words[1].contains("`handler`: "), "{document}");
+    old.stop().await;
+    let ran = scene.run(&["check"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    new.stop().await;
+    assert_eq!(workers().await, 0);
 }
 
 #[test]

@@ -63,9 +63,6 @@ impl From<Error> for Failure {
                 "{text}; start the server, or say where it is with `--url` or `REDIS_URL`"
             )),
             ErrorKind::Url => Self::Usage(text),
-            ErrorKind::Config if text.contains("NOPERM") => Self::Failed(format!(
-                "{text}; SECURITY.md of RillKit lists what a login needs"
-            )),
             _ => Self::Failed(text),
         }
     }

@@ -146,7 +146,7 @@ pub(super) async fn names_what_is_due_next(store: &Store) {
     assert_eq!(names, expected);
     let promotion = place.promote(&names).await;
     assert_eq!(promotion.added, UPCOMING as u64);
-    assert_eq!(promotion.upcoming, [("100".to_owned(), Duration::ZERO)]);
+    assert_eq!(promotion.upcoming, [(UPCOMING.to_string(), Duration::ZERO)]);
     let bodies: Vec<_> = (0..UPCOMING).map(body).collect();
     assert_eq!(place.bodies().await, bodies);
 }

@@ -259,6 +259,12 @@ pub(crate) fn trimmed(stream: &str, trimmed: &Trimmed) {
     tracing::debug!(target: "rillkit", stream, removed, left, "trimmed {stream}: {trimmed}");
 }
 
+/// A fault of RillKit itself, or of who writes its lines.
+pub(crate) fn trimming_panicked(stream: &str, panic: &str) {
+    let panic = error_text::capped(&one_line(panic));
+    tracing::error!(target: "rillkit", stream, "trimming {stream} panicked, and is tried again: {panic}");
+}
+
 /// It is tried again; said once until it works.
 pub(crate) fn cannot_trim(error: &Error) {
     let error = one_line(&error.to_string());

@@ -14,19 +14,19 @@ use crate::trim::Trim;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
-/// struct Job {
-///     name: String,
+/// struct Invoice {
+///     number: u32,
 /// }
 ///
-/// const JOBS: Stream<Job> = Stream::new("jobs").dlq("jobs-failed");
+/// const INVOICES: Stream<Invoice> = Stream::new("invoices").dlq("invoices-failed");
 ///
-/// #[subscribe(stream = JOBS, group = "workers")]
-/// async fn run_job(job: Job) {
-///     println!("{}", job.name);
+/// #[subscribe(stream = INVOICES, group = "senders")]
+/// async fn send(invoice: Invoice) {
+///     println!("{}", invoice.number);
 /// }
 ///
 /// # async fn publish(broker: rillkit::Broker) -> Result<(), rillkit::Error> {
-/// broker.publish(JOBS, &Job { name: "first".into() }).await?;
+/// broker.publish(INVOICES, &Invoice { number: 1 }).await?;
 /// # Ok(()) }
 /// ```
 pub struct Stream<T: ?Sized> {

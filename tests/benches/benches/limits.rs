@@ -269,7 +269,7 @@ impl Bench {
         // One more than there will be, so that none of them ends.
         let endless = (n + 1).to_string();
         let drain = ["drain", "--threads", "0", "--n", &endless];
-        let mut children: Vec<_> = (0..count).map(|_| spawn(&server, &drain)).collect();
+        let children = Endless((0..count).map(|_| spawn(&server, &drain)).collect());
         let consumers = || {
             let consumers = server.command(&["XINFO", "CONSUMERS", STREAM, GROUP]);
             consumers.list().len()
@@ -281,24 +281,32 @@ impl Bench {
                 .map(|child| process::cpu_of(&child.id().to_string()));
             each.sum()
         };
-        let before = spent(&children);
+        let before = spent(&children.0);
         self.fill(&server, n);
         let all_is_acked = || {
             let groups = server.command(&["XINFO", "GROUPS", STREAM]).list();
             let fact = |name: &str| {
                 let facts = groups[0].list();
-                let place = facts.iter().position(|fact| fact.text() == name);
-                facts[place.expect("a newer server") + 1].int()
+                let found = facts.chunks(2).find(|fact| fact[0].text() == name);
+                found.expect("a newer server")[1].int()
             };
             fact("pending") == 0 && fact("entries-read").unsigned_abs() == n
         };
         wait_until("all is acked", all_is_acked);
-        let took = spent(&children) - before;
-        for child in &mut children {
+        let took = spent(&children.0) - before;
+        took.as_secs_f64() * 1e6 / n as f64
+    }
+}
+
+/// Processes that do not end by themselves. They are ended also where the measurement fails.
+struct Endless(Vec<Child>);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
             let _ = child.kill();
             let _ = child.wait();
         }
-        took.as_secs_f64() * 1e6 / n as f64
     }
 }
 
